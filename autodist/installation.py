@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import sys
 
 from autodist.errors import NotInstalled
@@ -20,6 +21,7 @@ __all__ = [
     "install_command",
     "is_supported",
     "tensorflow_remedy",
+    "trials_file",
     "version",
 ]
 
@@ -136,3 +138,8 @@ def _tensorflow_version() -> str | None:
 def version() -> str:
     """Return AutoDist's version."""
     return str(sys.modules["autodist"].__version__)
+
+
+def trials_file() -> str:
+    """Where searches keep trials, and others look for them, if nothing else is said."""
+    return os.environ.get("AUTODIST_STORE") or "runs/trials.db"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._trials_command import DEFAULT_STORE
 from autodist.cli.options import (
     JOB_SECTIONS,
     ClusterOptions,
@@ -27,6 +26,7 @@ from autodist.cli.options import (
     seconds_option,
 )
 from autodist.errors import GraphError, StoreError, UsageError
+from autodist.installation import trials_file
 
 if TYPE_CHECKING:
     from autodist.launch import Job, TransportName
@@ -124,7 +124,7 @@ def _tried_online(strategy: str | None) -> str:
 def _with_trials(job: Job) -> Iterator[Job]:
     """Let a strategy that is chosen by trials have those that are here, also on another machine."""
     wanted = job.strategy or job.default_strategy or ""
-    if not wanted.strip().casefold().startswith("auto") or not Path(DEFAULT_STORE).is_file():
+    if not wanted.strip().casefold().startswith("auto") or not Path(trials_file()).is_file():
         yield job
         return
     from autodist.search import Auto, TrialStore, excerpt
@@ -137,7 +137,7 @@ def _with_trials(job: Job) -> Iterator[Job]:
     with tempfile.TemporaryDirectory(prefix="autodist-") as directory:
         path = Path(directory, "trials.db")
         try:
-            with TrialStore(DEFAULT_STORE) as store:
+            with TrialStore(trials_file()) as store:
                 excerpt(store, path)
         except (GraphError, StoreError) as error:
             click.echo(f"autodist: {error.message}; the strategy is chosen without trials", err=True)

@@ -10,10 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from autodist.cli._batch_sizes import (
+    BatchSearch,
+    batch_json,
+    batch_option,
+    by_batch,
+    fastest_batch,
+    show_batches,
+)
+from autodist.cli._plan_options import PLAN_OPTIONS, plan_options
 from autodist.cli._search_watcher import Watcher, next_command
 from autodist.cli._trials_command import row_of, store_option, trial_json
 from autodist.cli.options import (
@@ -38,11 +47,12 @@ from autodist.cli.options import (
     utility_option,
     write_output,
 )
-from autodist.errors import AutoDistError, SearchFailed, UsageError
+from autodist.errors import AutoDistError, SearchFailed
 from autodist.wording import counted
 
 if TYPE_CHECKING:
-    from autodist.search import Bill, Rule, Verdict
+    from autodist.launch import Job
+    from autodist.search import Bill, Verdict
     from autodist.tuning import SearchRequest, SearchResult
 
 __all__ = ["search"]
@@ -51,7 +61,8 @@ _SCHEMA_VERSION = 1
 _SECTIONS = {
     "How much": ("trials", "budget", "simulate-only", "proposals"),
     "How a trial goes": ("warm-up", "iterations", "enough", "hopeless", "finalists", "rounds", "trial-timeout"),
-    "Where": ("searcher", "simulator", "no-profile", "fix", "exclude", "allow"),
+    "Where": ("searcher", "simulator", "no-profile", "fix", "exclude", "allow", "batch"),
+    "How candidates are chosen": PLAN_OPTIONS,
     "What becomes of it": ("utility", "examples", "store", "resume", "continue", "out", "json"),
     **JOB_SECTIONS,
     "Bounds": ("start-timeout", "grace"),
@@ -176,6 +187,8 @@ def _searchers() -> list[str]:
     multiple=True,
     help="Also search `compressor`, or `staleness`, which simulators can't judge. Repeatable.",
 )
+@batch_option
+@plan_options
 @utility_option
 @examples_option
 @store_option
@@ -195,6 +208,7 @@ def search(
     simulate_only: bool,
     proposals: int | None,
     examples: int | None,
+    batches: tuple[int, ...],
     **settings: Any,
 ) -> int:
     """Find the fastest strategy for the first training step of SCRIPT, by measuring some on the cluster.
@@ -204,22 +218,45 @@ def search(
     """
     from autodist.cli._simulate_only import OfflineCommand
     from autodist.search import Bill
-    from autodist.tuning import search as run_search
 
     target = check_output(out, ".json")
+    scripts = by_batch(script, batches)
     if simulate_only and not script.is_module:
         script = replace(script, text=run_meant(script.text))
     offline = OfflineCommand(script, cluster, options, proposals, examples, target, as_json)
     if offline.is_meant(simulate_only):
         return offline.run(_request(options.seed or 0, **settings))
-    job = options.job(script, resolve_spec(cluster))
+    job = options.job(scripts[0], resolve_spec(cluster))
     run_dir = job.run_dir or new_directory("search")
     request = _request(options.seed or 0, **settings)
+    budget_s = None if request.budget.time_s is None else request.budget.time_s / len(scripts)
+    request = replace(request, budget=replace(request.budget, time_s=budget_s))
+
+    def searched(script: ScriptWords) -> SearchResult:
+        place = run_dir if len(scripts) == 1 else run_dir / f"search-{scripts.index(script)}"
+        return _searched(request, replace(job, run_dir=place, script_args=script.args), script, cluster, options)
+
+    found = fastest_batch(scripts, searched)
+    best = found[0]
+    path = target or run_dir / "best.json"
+    write_output(path, best.result.best.strategy.to_json())
+    bill = Bill(job.spec, best.result.batch_size, examples)
+    _show(found, bill, path, as_json, next_command(best.script, cluster, path))
+    return 0
+
+
+def _searched(
+    request: SearchRequest, job: Job, script: ScriptWords, cluster: ClusterOptions, options: JobOptions
+) -> SearchResult:
+    """Search, with all that is to be said meanwhile."""
+    from autodist.tuning import search as run_search
+
     watcher = Watcher(request)
     launcher = silent_launcher(watcher.console, options.road(job.spec))
+    assert job.run_dir is not None
     try:
-        with kept_as_run("search", job.words, run_dir):
-            result = run_search(request, replace(job, run_dir=run_dir), launcher, watcher)
+        with kept_as_run("search", job.words, job.run_dir):
+            return run_search(request, job, launcher, watcher)
     except AutoDistError as error:
         if isinstance(error, SearchFailed) and error.trial is not None:
             again = partial(next_command, script, cluster, seed=job.seed)
@@ -232,11 +269,6 @@ def search(
         raise
     finally:
         watcher.console.close()
-    path = target or run_dir / "best.json"
-    write_output(path, result.best.strategy.to_json())
-    bill = Bill(job.spec, result.batch_size, examples)
-    _show(result, bill, path, as_json, next_command(script, cluster, path))
-    return 0
 
 
 def _request(
@@ -257,12 +289,17 @@ def _request(
     fix: tuple[str, ...],
     exclude: tuple[str, ...],
     allow: tuple[str, ...],
+    scored: int,
+    qualified: int,
+    at_once: int,
+    alpha: float,
+    similarity: Literal["choices", "features"],
     utility: str,
     store: str,
     resume: bool,
     goes_on: bool,
 ) -> SearchRequest:
-    from autodist.search import SearchBudget, SearchPlan
+    from autodist.search import Rule, SearchBudget, SearchPlan
     from autodist.simulator import ProfileCache
     from autodist.tuning import Course, SearchRequest
 
@@ -270,10 +307,20 @@ def _request(
         Path(store),
         SearchBudget(trials, budget),
         Course(warm_up, iterations, trial_timeout, math.inf if enough is None else enough),
-        SearchPlan(hopeless=hopeless, finalists=finalists, rounds=rounds, reference=_REFERENCE),
+        SearchPlan(
+            scored,
+            qualified,
+            at_once,
+            alpha,
+            hopeless,
+            finalists=finalists,
+            rounds=rounds,
+            reference=_REFERENCE,
+            similarity=similarity,
+        ),
         searcher=searcher,
         simulator=simulator,
-        rules=_rules(fix, exclude),
+        rules=Rule.all_of(fix, exclude),
         allowed=allow,
         resumes=resume,
         may_resume=goes_on,
@@ -283,21 +330,6 @@ def _request(
     )
 
 
-def _rules(fix: Sequence[str], exclude: Sequence[str]) -> tuple[Rule, ...]:
-    """What is pinned and forbidden; all mistakes at once."""
-    from autodist.search import Rule
-
-    rules, mistakes = [], []
-    for read, text in (*((Rule.fix, text) for text in fix), *((Rule.exclude, text) for text in exclude)):
-        try:
-            rules.append(read(text))
-        except UsageError as error:
-            mistakes.append(error.message)
-    if mistakes:
-        raise UsageError("\n".join(mistakes))
-    return tuple(rules)
-
-
 def _repetition(trial: int, study: int | None, store: Path, again: Callable[[Path], str]) -> str:
     """Return what repeats a failed trial alone, with all that the workers have to say."""
     path = Path(f"trial_{trial}.json")
@@ -305,12 +337,14 @@ def _repetition(trial: int, study: int | None, store: Path, again: Callable[[Pat
     return f"repeat it with all that the workers say:\n{shlex.join(save)}\n{again(path)}"
 
 
-def _show(result: SearchResult, bill: Bill, path: Path, as_json: bool, command: str) -> None:
+def _show(found: Sequence[BatchSearch], bill: Bill, path: Path, as_json: bool, command: str) -> None:
     from autodist.report import TrialRow, output_console, show_trials
 
+    result = found[0].result
     if as_json:
-        click.echo(_json(result, bill, path, command))
+        click.echo(json.dumps(_json(result, bill, path, command) | batch_json(found), indent=2))
         return
+    show_batches(found)
     reference = result.fastest_baseline
     reference_s = None if reference is None or reference.trial is None else reference.trial.step_s
     rows = [replace(row_of(result.best, bill), outcome="the best")]
@@ -336,8 +370,8 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
     return known | {"rivals": [{k: v if math.isfinite(v) else None for k, v in row.items()} for row in rivals]}
 
 
-def _json(result: SearchResult, bill: Bill, path: Path, command: str) -> str:
-    content = {
+def _json(result: SearchResult, bill: Bill, path: Path, command: str) -> dict[str, Any]:
+    return {
         "schema_version": _SCHEMA_VERSION,
         "best": trial_json(result.best, bill),
         "verdict": _verdict_json(result.verdict),
@@ -353,4 +387,3 @@ def _json(result: SearchResult, bill: Bill, path: Path, command: str) -> str:
         "saved": str(path),
         "next": command,
     }
-    return json.dumps(content, indent=2)

@@ -44,7 +44,7 @@ _BOUND_S = 5.0
 _OF_TRIALS = frozenset(
     {
         "trials", "warm_up", "iterations", "enough", "hopeless", "finalists", "trial_timeout", "no_profile", "store",
-        "resume",
+        "resume", "goes_on", "rounds", "batches", "scored", "qualified", "at_once", "alpha", "similarity",
     }
 )  # fmt: skip
 _OF_SCRIPTS = frozenset({"env", "env_file", "start_timeout", "grace"})

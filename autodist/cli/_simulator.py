@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from autodist.cli._help import WholeGroup
-from autodist.cli._trials_command import open_store, store_option
+from autodist.cli._trials_command import open_store, store_option, the_study
 from autodist.cli.options import check_output, debug_option
 from autodist.errors import SimulatorError, UsageError
 
@@ -25,6 +27,7 @@ __all__ = ["simulator"]
 _SCHEMA_VERSION = 1
 _DEFAULT = ("analytic", "events", "linear", "rnn", "gat", "forest")
 _FEWEST = 10
+_FEWEST_SEEN = 2
 
 
 @click.group("simulator", cls=WholeGroup)
@@ -44,6 +47,14 @@ def simulator() -> None:
 @click.option(
     "--split", "splits", metavar="KIND", multiple=True, help="What to hold out: trials, cluster, graph. Repeatable."
 )
+@click.option(
+    "--from",
+    "sources",
+    metavar="A",
+    multiple=True,
+    help="What to learn from: a study's number, a store, or a file of studies. Repeatable; with --to.",
+)
+@click.option("--to", "targets", metavar="B", multiple=True, help="What to rank after that, said likewise. Repeatable.")
 @click.option("--folds", metavar="N", type=click.IntRange(2), default=5, show_default=True, help="Number of folds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the folds.")
 @click.option(
@@ -56,17 +67,31 @@ def simulator() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @debug_option
 def evaluate(
-    store: str, names: tuple[str, ...], splits: tuple[str, ...], folds: int, seed: int, gap: float, as_json: bool
+    store: str,
+    names: tuple[str, ...],
+    splits: tuple[str, ...],
+    sources: tuple[str, ...],
+    targets: tuple[str, ...],
+    folds: int,
+    seed: int,
+    gap: float,
+    as_json: bool,
 ) -> None:
     """Say how well simulators rank measured strategies that they have not seen.
 
-    Some of the trials are held out (by turns), or all of a cluster, or all of a graph.
+    Some of the trials are held out (by turns), or all of a cluster, or all of a graph. With --from and --to, trials of
+    some searches are learned from, and those of others ranked.
     """
     from autodist.report import LiveLine
-    from autodist.search import CONTESTANTS, SPLITS, compare, count_of_comparisons
+    from autodist.search import CONTESTANTS, SPLITS, compare, compare_given, count_of_comparisons
 
     chosen = names or _DEFAULT
     _check_all({"simulator": (chosen, list(CONTESTANTS)), "split": (splits, list(SPLITS))})
+    if sources or targets:
+        _check_transfer(sources, targets, splits)
+        seen, ranked = _given(store, sources, _FEWEST_SEEN), _given(store, targets, _FEWEST)
+        _tell(list(compare_given(seen, ranked, chosen, least_gap=gap)), folds, gap, as_json)
+        return
     sets = _sets(store, max(_FEWEST, 2 * folds))
     found: list[Comparison] = []
     kinds = [kind for kind in SPLITS if kind in (splits or SPLITS)]
@@ -81,6 +106,10 @@ def evaluate(
         raise SimulatorError(told, hint="take in those of others by `autodist trials --import FILE`")
     if missing and splits:
         sys.stderr.write(f"autodist: {told}\n")
+    _tell(found, folds, gap, as_json)
+
+
+def _tell(found: Sequence[Comparison], folds: int, gap: float, as_json: bool) -> None:
     if as_json:
         rows = [_row(comparison) for comparison in found]
         click.echo(json.dumps({"schema_version": _SCHEMA_VERSION, "folds": folds, "gap": gap, "rows": rows}, indent=2))
@@ -113,6 +142,36 @@ def fit(store: str, name: str, source: str | None, out: str) -> None:
     trials = sum(len(data.measured) for data in sets)
     sys.stderr.write(f"{made.name}: learned from {trials} strategies of {len(sets)} graphs on clusters\n")
     click.echo(f"saved {out}")
+
+
+def _check_transfer(sources: Sequence[str], targets: Sequence[str], splits: Sequence[str]) -> None:
+    if splits:
+        raise UsageError("`--split` says what is held out, and so do `--from` and `--to`", hint="leave one of them out")
+    if not (sources and targets):
+        given, missing = ("--from", "--to") if sources else ("--to", "--from")
+        raise UsageError(f"`{given}` needs `{missing}`: what is learned from, and what is ranked after that")
+    if both := sorted({*sources} & {*targets}):
+        raise UsageError(f"`{both[0]}` is both learned from and ranked", hint="give others to one of them")
+
+
+def _given(store: str, texts: Sequence[str], fewest: int) -> list[DataSet]:
+    """What numbers of studies of the store and names of files say."""
+    from autodist.search import TrialStore, data_sets, import_studies
+
+    found: list[DataSet] = []
+    numbers = [int(text) for text in texts if text.isdigit()]
+    if numbers:
+        with open_store(store) as opened:
+            found += data_sets(opened, [the_study(opened, number) for number in numbers])
+    files = [text for text in texts if not text.isdigit()]
+    if files:
+        with tempfile.TemporaryDirectory() as directory, TrialStore(Path(directory, "trials.db")) as opened:
+            import_studies(opened, *files)
+            found += data_sets(opened)
+    enough = [data for data in found if len(data.measured) >= fewest]
+    if not enough:
+        raise SimulatorError(f"{', '.join(texts)}: no graph on a cluster of which {fewest} strategies are measured")
+    return enough
 
 
 def _check_all(given: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> None:
@@ -165,6 +224,7 @@ def _show(found: Sequence[Comparison]) -> None:
 
     console = table_console()
     said = {"trials": "trials held out", "cluster": "an unseen cluster", "graph": "an unseen graph"}
+    said["given"] = "after what was given"
     for split in dict.fromkeys(comparison.split for comparison in found):
         rows = [comparison for comparison in found if comparison.split == split]
         columns = {

@@ -13,15 +13,15 @@ import click
 
 from autodist.cli.options import bill_of, debug_option, examples_option
 from autodist.errors import UsageError
+from autodist.installation import trials_file
 from autodist.wording import counted
 
 if TYPE_CHECKING:
     from autodist.report import TrialRow
     from autodist.search import Bill, Study, Trial, TrialStore
 
-__all__ = ["DEFAULT_STORE", "open_store", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
+__all__ = ["open_store", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
 
-DEFAULT_STORE = "runs/trials.db"
 _SCHEMA_VERSION = 1
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -29,7 +29,11 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def store_option(command: _Command) -> _Command:
     """Add ``--store``."""
     return click.option(
-        "--store", metavar="FILE", default=DEFAULT_STORE, show_default=True, help="File that keeps the trials."
+        "--store",
+        metavar="FILE",
+        default=trials_file,
+        show_default="runs/trials.db",
+        help="File that keeps the trials; AUTODIST_STORE names another default.",
     )(command)
 
 
@@ -44,7 +48,13 @@ def study_option(command: _Command) -> _Command:
 @examples_option
 @click.option("--studies", is_flag=True, help="List the searches instead.")
 @click.option("--export", "target", metavar="FILE", help="Write the searches, or that of `--study`, into a small file.")
-@click.option("--import", "sources", metavar="FILE", multiple=True, help="Add the searches of such a file. Repeatable.")
+@click.option(
+    "--import",
+    "sources",
+    metavar="FILE",
+    multiple=True,
+    help="Add the searches of such a file, or of another store. Repeatable.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table for spreadsheets and pandas.")
 @debug_option
@@ -113,6 +123,9 @@ def _import(store: str, sources: tuple[str, ...]) -> None:
     missing = [f"`{source}`" for source in sources if not Path(source).is_file()]
     if missing:
         raise UsageError(f"there is no file {', '.join(missing)}", hint="make one by `autodist trials --export FILE`")
+    itself = [source for source in sources if Path(store).exists() and Path(store).samefile(source)]
+    if itself:
+        raise UsageError(f"`{itself[0]}` is the store itself", hint="name another one by `--store` or `--import`")
     with TrialStore(store) as opened:
         found = import_studies(opened, *sources)
         for study in found:

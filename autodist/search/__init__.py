@@ -1,14 +1,22 @@
 """The search for a fast strategy: AutoSync (thesis chapter 8)."""
 
-from autodist.search._auto import DEFAULT_TRIALS, Auto
+from autodist.search._auto import Auto
 from autodist.search._baselines import known_strategies
 from autodist.search._clusters import cluster_of, smaller_clusters
-from autodist.search._comparison import CONTESTANTS, SPLITS, Comparison, Split, compare, count_of_comparisons
+from autodist.search._comparison import (
+    CONTESTANTS,
+    SPLITS,
+    Comparison,
+    Split,
+    compare,
+    compare_given,
+    count_of_comparisons,
+)
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search._run_off import run_off, with_measurement
 from autodist.search._selection import agreement, cosine, select
 from autodist.search._simulated_ranking import Effort, Ranked, Ranking, rank_offline
-from autodist.search._stored_study import StoredStudy, load_study, trial_columns
+from autodist.search._stored_study import StoredStudy, TrialsView, load_study, trial_columns
 from autodist.search._tuner import Measurer, SearchBudget, SearchPlan, Tuner
 from autodist.search._utility import UTILITIES, Bill, Cost, Time, Utility, hosts_of, utility_of
 from autodist.search._verdict import BASELINE, Difference, Verdict, best_of, difference, verdict_of
@@ -64,7 +72,6 @@ __all__ = [
     "ASPECTS",
     "BASELINE",
     "CONTESTANTS",
-    "DEFAULT_TRIALS",
     "SEARCHERS",
     "SPLITS",
     "UTILITIES",
@@ -106,6 +113,7 @@ __all__ = [
     "Time",
     "Trial",
     "TrialStore",
+    "TrialsView",
     "Tuner",
     "Unit",
     "Utility",
@@ -118,6 +126,7 @@ __all__ = [
     "best_of",
     "cluster_of",
     "compare",
+    "compare_given",
     "cosine",
     "count_of_comparisons",
     "data_sets",

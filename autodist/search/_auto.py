@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist import carriers
 from autodist.errors import GraphError, SimulatorError, StoreError, StrategyError
-from autodist.installation import version
+from autodist.installation import trials_file, version
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import ResourceSpec
 from autodist.search._baselines import known_strategies
@@ -53,10 +53,7 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.strategies import Communicator, GraphCommunicator
 
-__all__ = ["DEFAULT_TRIALS", "Auto"]
-
-DEFAULT_TRIALS = "runs/trials.db"
-"""Where searches keep trials if nothing else is said, relative to the working directory."""
+__all__ = ["Auto"]
 
 _MARGIN = 0.05
 """By how much a strategy must be expected to be faster than those that users know: simulators err."""
@@ -80,7 +77,8 @@ class Auto(StrategyBuilder):
     has learned from trials of other graphs and clusters if there are some. What it chose and why is told.
 
     Attributes:
-        trials: A trial store, or a file of studies; None takes ``runs/trials.db`` where it is there.
+        trials: A trial store, or a file of studies; None takes ``runs/trials.db``, or what
+            ``AUTODIST_STORE`` names, where it is there.
         proposals: How many strategies are ranked, about; by default more of small graphs than of large ones.
         seed: Of what is drawn.
         online: How many strategies are tried in the first training steps, so far as none was measured before; they
@@ -228,7 +226,7 @@ class Auto(StrategyBuilder):
     @contextlib.contextmanager
     def _store(self) -> Iterator[TrialStore]:
         """The trials; a file of studies is read into a store of its own, which is empty where there are none."""
-        path = Path(self.trials if self.trials is not None else DEFAULT_TRIALS)
+        path = Path(self.trials if self.trials is not None else trials_file())
         if not path.is_file() and self.trials is not None:
             raise StoreError(f"there are no trials in `{path}`", hint="make some by `autodist search`")
         is_store = path.is_file() and not zipfile.is_zipfile(path)

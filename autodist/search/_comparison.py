@@ -24,7 +24,7 @@ from autodist.simulator import (
 if TYPE_CHECKING:
     from autodist.simulator import Domain, Floats, ShardTable
 
-__all__ = ["CONTESTANTS", "SPLITS", "Comparison", "Split", "compare", "count_of_comparisons"]
+__all__ = ["CONTESTANTS", "SPLITS", "Comparison", "Split", "compare", "compare_given", "count_of_comparisons"]
 
 Split = Literal["trials", "cluster", "graph"]
 SPLITS: tuple[Split, ...] = ("trials", "cluster", "graph")
@@ -38,14 +38,14 @@ class Comparison:
     Attributes:
         simulator: Its name in :data:`CONTESTANTS`.
         data: What is ranked.
-        split: What it has not seen before.
+        split: What it has not seen before; ``"given"`` where it was said what it has seen.
         accuracy: How well it ranks.
 
     """
 
     simulator: str
     data: DataSet
-    split: Split
+    split: Split | Literal["given"]
     accuracy: Accuracy
 
 
@@ -112,6 +112,25 @@ def compare(
                 else:
                     found = transferred(make, sources, data.measured, least_gap=least_gap)
                 yield Comparison(name, data, split, found)
+
+
+def compare_given(
+    sources: Sequence[DataSet], targets: Sequence[DataSet], names: Sequence[str], *, least_gap: float = 0.0
+) -> Iterator[Comparison]:
+    """Judge simulators on some sets after they have seen others (thesis table 8.4).
+
+    Args:
+        sources: What they have seen.
+        targets: What they rank.
+        names: Names of simulators, from :data:`CONTESTANTS`.
+        least_gap: Pairs closer than this share of their time are not counted.
+
+    """
+    seen = [data.measured for data in sources]
+    for data in targets:
+        for name in names:
+            found = transferred(CONTESTANTS[name], seen, data.measured, least_gap=least_gap)
+            yield Comparison(name, data, "given", found)
 
 
 def count_of_comparisons(sets: Sequence[DataSet], splits: Iterable[Split]) -> int:

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import importlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autodist.errors import NotInstalled, StoreError
+from autodist.installation import trials_file
 from autodist.search._verdict import Verdict, verdict_of
+from autodist.search.space import Rule
 from autodist.search.store import Failure, Measurement, Study, Trial, TrialStore
 from autodist.strategies import Strategy
 
-__all__ = ["StoredStudy", "load_study", "trial_columns"]
+__all__ = ["StoredStudy", "TrialsView", "load_study", "trial_columns"]
 
 
-@dataclass(frozen=True)
-class StoredStudy:
-    """A search with its trials, as they are in a store.
+class TrialsView(ABC):
+    """Trials of a search, of which the best can be asked for, and all of them as a table."""
 
-    Attributes:
-        study: What is searched: graph, cluster, batch, rules.
-        trials: All of them, in the order of their numbers.
+    @property
+    @abstractmethod
+    def trials(self) -> tuple[Trial, ...]:
+        """All of them, in the order of their numbers."""
 
-    """
-
-    study: Study
-    trials: tuple[Trial, ...]
+    @property
+    @abstractmethod
+    def rules(self) -> tuple[Rule, ...]:
+        """What is pinned and forbidden."""
 
     @property
     def verdict(self) -> Verdict:
@@ -38,11 +41,9 @@ class StoredStudy:
             StoreError: Nothing was measured.
 
         """
-        found = verdict_of(self.trials, self.study.rules)
+        found = verdict_of(self.trials, self.rules)
         if found is None:
-            raise StoreError(
-                f"study {self.study.id} has no measured trial", hint="go on by `autodist search --continue`"
-            )
+            raise StoreError(f"{self} has no measured trial", hint="go on by `autodist search --continue`")
         return found
 
     @property
@@ -78,11 +79,38 @@ class StoredStudy:
         return pandas.DataFrame(self.columns()).set_index("number")
 
 
-def load_study(storage: str | os.PathLike[str] = "runs/trials.db", number: int | None = None) -> StoredStudy:
+@dataclass(frozen=True)
+class StoredStudy(TrialsView):
+    """A search with its trials, as they are in a store.
+
+    Attributes:
+        study: What is searched: graph, cluster, batch, rules.
+        kept: All of its trials, in the order of their numbers.
+
+    """
+
+    study: Study
+    kept: tuple[Trial, ...]
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All of them, in the order of their numbers."""
+        return self.kept
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What is pinned and forbidden."""
+        return self.study.rules
+
+    def __str__(self) -> str:
+        return f"study {self.study.id}"
+
+
+def load_study(storage: str | os.PathLike[str] | None = None, number: int | None = None) -> StoredStudy:
     """Return a search of a trial store.
 
     Args:
-        storage: The store's file.
+        storage: The store's file, ``runs/trials.db`` by default.
         number: Of the search; the last one by default.
 
     Raises:
@@ -103,6 +131,7 @@ def load_study(storage: str | os.PathLike[str] = "runs/trials.db", number: int |
         (0.2, ['random'])
 
     """
+    storage = storage or trials_file()
     if not Path(storage).is_file():
         raise StoreError(f"there is no trial store `{storage}`", hint="make one by `autodist search`")
     with TrialStore(storage) as store:

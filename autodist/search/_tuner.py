@@ -113,6 +113,7 @@ class Tuner:
         keep: Called with each trial as soon as it has ended.
         utility: What the best is best in.
         trials: All trials so far; those of an earlier search that is taken up again come first.
+        is_stopped: Asked before each measurement; once it says so, the search ends.
         again_left: How many times at most one of the best will still be measured again.
 
     """
@@ -127,6 +128,7 @@ class Tuner:
     keep: Callable[[Trial], None] = lambda trial: None
     utility: Utility = field(default_factory=Time)
     trials: list[Trial] = field(default_factory=list)
+    is_stopped: Callable[[], bool] = lambda: False
     again_left: int = field(default=0, init=False)
 
     def run(self, baselines: Mapping[str, Strategy] = MappingProxyType({})) -> Trial:
@@ -282,7 +284,7 @@ class Tuner:
         return len(self.trials) >= self.budget.trials or not self._has_time(kept_s)
 
     def _has_time(self, besides_s: float = 0.0) -> bool:
-        return time.monotonic() + besides_s < self._end_s
+        return not self.is_stopped() and time.monotonic() + besides_s < self._end_s
 
     @property
     def run_off_s(self) -> float:

@@ -2,6 +2,7 @@
 
 from autodist.tuning._measured_search import SIMULATORS, SearchRequest, search
 from autodist.tuning._measurer import LaunchedMeasurer
+from autodist.tuning._open_study import OpenStudy, StudyCallback, create_study
 from autodist.tuning._profiling import ProfiledStep, find_profile, profile
 from autodist.tuning._search_result import Baseline, SearchObserver, SearchResult
 from autodist.tuning._simulated_search import (
@@ -21,12 +22,15 @@ __all__ = [
     "Course",
     "LaunchedMeasurer",
     "OfflineResult",
+    "OpenStudy",
     "ProfiledStep",
     "SearchObserver",
     "SearchRequest",
     "SearchResult",
+    "StudyCallback",
     "TracedStep",
     "captured_graph",
+    "create_study",
     "find_profile",
     "offline_simulator",
     "profile",

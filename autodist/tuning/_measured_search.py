@@ -89,6 +89,7 @@ class SearchRequest:
         profiles: Where the step's profile is, or is kept once it was measured; None for an estimate.
         utility: What the best is best in, by name.
         carriers: What may carry values; None for all.
+        is_stopped: Asked before each measurement; once it says so, the search ends.
 
     Raises:
         UsageError: There is no such searcher, simulator, aspect or utility.
@@ -109,6 +110,7 @@ class SearchRequest:
     profiles: ProfileCache | None = None
     utility: str = Time.name
     carriers: frozenset[str] | None = None
+    is_stopped: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         simulators = [*SIMULATORS, *([self.simulator] if self._is_file else ["a file of `autodist simulator fit`"])]
@@ -287,6 +289,7 @@ class _Session:
             keep,
             utility_of(request.utility, space.domain.spec),
             list(earlier),
+            request.is_stopped,
         )
         return tuner
 

@@ -81,12 +81,30 @@ def test_what_was_learned_is_kept_and_goes_on(store, capsys):
         (["fit", "--out", "runs/trials.db/f"], "the file's name must end in `.npz`"),
         (["fit", "--out", "runs/trials.db/f"], "trials.db` is not a directory"),
         (["eval", "--split", "graph"], "has trials of one graph only"),
+        (["eval", "--from", "1"], "`--from` needs `--to`"),
+        (["eval", "--to", "1"], "`--to` needs `--from`"),
+        (["eval", "--from", "1", "--to", "2", "--split", "graph"], "`--split` says what is held out, and so do"),
+        (["eval", "--from", "1", "--to", "2", "--to", "1"], "`1` is both learned from and ranked"),
+        (["eval", "--from", "1", "--to", "7"], "has no study 7, allowed: 1, 2"),
         (["eval", "--simulator", "seer", "--split", "weather"], "there is no split `weather`"),
     ],
 )
 def test_mistakes_are_told(arguments, message, store, capsys):
     assert main(["simulator", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_is_learned_from_and_what_is_ranked_may_be_said(store, capsys):
+    chosen = ["--simulator", "events:fixed", "--simulator", "linear", "--json"]
+    assert main(["trials", "--export", "second.zip", "--study", "2"]) == 0
+    capsys.readouterr()
+    assert main(["simulator", "eval", "--from", "1", "--to", "second.zip", *chosen]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["split"], row["simulator"]) for row in rows] == [("given", "events:fixed"), ("given", "linear")]
+    assert rows[0]["pairwise"] > 0.9
+    assert main(["simulator", "eval", "--split", "cluster", *chosen]) == 0
+    unseen = json.loads(capsys.readouterr().out)["rows"]
+    assert rows[1]["pairwise"] in [row["pairwise"] for row in unseen if row["simulator"] == "linear"]
 
 
 def test_where_no_pair_is_left_json_says_null(store, capsys):
@@ -109,13 +127,16 @@ def test_trials_travel(store, capsys):
     assert capsys.readouterr().out == "saved 2 searches in both.zip\nsaved 1 search in second.zip\n"
     assert main(["trials", "--store", "other.db", "--import", "both.zip", "--import", "second.zip"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
+    assert main(["trials", "--store", "other.db", "--import", "runs/trials.db"]) == 0
     with TrialStore("runs/trials.db") as mine, TrialStore("other.db") as theirs:
-        one, two = mine.studies()
-        assert [theirs.trials(study) for study in theirs.studies()] == [mine.trials(s) for s in (one, two, two)]
+        assert [theirs.trials(study) for study in theirs.studies()] == [mine.trials(s) for s in mine.studies()]
 
 
 def test_what_can_not_travel_is_told(store, capsys):
-    assert main(["trials", "--import", "runs/trials.db"]) == 1
-    assert "`runs/trials.db` holds no studies" in capsys.readouterr().err
+    (store / "notes.zip").write_text("none")
+    assert main(["trials", "--import", "notes.zip"]) == 1
+    assert "`notes.zip` holds no studies" in capsys.readouterr().err
+    assert main(["trials", "--import", "runs/../runs/trials.db"]) == 2
+    assert "`runs/../runs/trials.db` is the store itself" in capsys.readouterr().err
     assert main(["trials", "--import", "nowhere.zip"]) == 2
     assert "there is no file `nowhere.zip`" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from autodist.errors import SpaceEmpty, UsageError
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import ASPECTS, Catalogue, Choice, Rule, Space, adjacent_groups, balanced_servers, sample
-from autodist.simulator import Domain, tabulate
+from autodist.simulator import Domain, EventSimulator, tabulate
 from autodist.strategies import verify
 from autodist.strategies.synchronizers import words_of
 from tests.strategies.examples import ALL, graph, graphs, spec, specs, variable
@@ -82,6 +82,39 @@ def test_copies_are_offered_where_some_links_are_clearly_slower(slowest_gbps, of
     found = space(graph(variable("w"), variable("table", (60, 4), sparse=True)), ResourceSpec(hosts))
     copied = {u.variables[0].name for u in found.units if any(choice.local_proxy for choice in u.choices)}
     assert copied == ({"w"} if offered else set())
+
+
+@pytest.mark.parametrize(("slowest_gbps", "parts"), [(0.25, (178, 178, 44)), (0.9, None)])
+def test_parts_by_bandwidth_are_offered_where_some_links_are_clearly_slower(slowest_gbps, parts):
+    hosts = tuple(Host(name, name, bandwidth_gbps=slowest_gbps if name == "c" else 1.0) for name in "abc")
+    found = space(graph(variable("w", (400, 500)), variable("small", (400, 4))), ResourceSpec(hosts))
+    cut = {u.name: {choice.partition for choice in u.choices} for u in found.units}
+    uneven = {partition for partition in cut["w"] if partition and any(isinstance(n, tuple) for n in partition)}
+    assert uneven == ({(parts, 1)} if parts else set())
+    assert cut["small"] == {None}, "its parts are not worth their messages"
+
+
+def test_parts_by_bandwidth_take_less_time_than_even_ones_where_a_link_is_slow():
+    hosts = tuple(Host(name, name, bandwidth_gbps=0.25 if name == "c" else 1.0) for name in "abc")
+    found = space(graph(variable("w", (400, 5000))), ResourceSpec(hosts), Rule.fix("w=ps"), communicators=("tcp",))
+    catalogue = Catalogue.of(found)
+    drawn = sample(found, catalogue, 400, np.random.default_rng(0))
+    times = EventSimulator().score(drawn.table, found.domain, len(drawn))
+    by_partition = {}
+    for choice, step_s in zip(drawn.choices[:, 0], times, strict=True):
+        partition = found.units[0].choices[choice].partition
+        by_partition[partition] = min(by_partition.get(partition, np.inf), step_s)
+    even = {partition: step_s for partition, step_s in by_partition.items() if partition in (None, (3, 1), (2, 1))}
+    assert by_partition[(178, 178, 44), 1] < min(even.values())
+
+
+def test_blocks_are_offered_of_large_variables():
+    found = space(graph(variable("large", (2048, 256)), variable("small", (512, 64))), spec("a", "b"))
+    cut = {u.name: {choice.partition for choice in u.choices} for u in found.units}
+    assert (2, 2) in cut["large"]
+    assert (2, 2) not in cut["small"]
+    sparse = space(graph(variable("table", (99999, 64), sparse=True)), spec("a", "b"))
+    assert (2, 2) not in {choice.partition for choice in sparse.units[0].choices}
 
 
 def test_collectives_of_tensorflow_are_not_mixed_with_servers():

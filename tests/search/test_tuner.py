@@ -161,6 +161,14 @@ def test_no_trial_begins_after_the_time_is_over(space):
     assert caught.value.hint == "allow more trials or more time"
 
 
+def test_a_search_that_is_stopped_measures_no_more(space):
+    kept, bench = [], Simulated(space.domain)
+    plan = dataclasses.replace(SMALL, finalists=3, rounds=2)
+    search = tuner(space, bench, keep=kept.append, is_stopped=lambda: len(kept) >= 5, plan=plan)
+    search.run(baselines(space))
+    assert len(search.trials) == len(bench.bounds) == 5
+
+
 def test_a_space_that_is_exhausted_ends_the_search(space):
     rules = [Rule.fix("*=allreduce"), Rule.fix("*=whole")]
     small = Space(Domain.of(graph(variable("w")), space.domain.spec), rules, communicators=("collective",))

@@ -1,4 +1,7 @@
-"""A small training that says at its end whether anything was trained. `--half`: half a batch, `--tanh`: other units."""
+"""A small training that says at its end whether anything was trained. `--half`: half a batch, `--tanh`: other units.
+
+A number is the batch size.
+"""
 
 import sys
 
@@ -9,7 +12,7 @@ import tensorflow as tf
 import autodist
 
 keras.utils.set_random_seed(0)
-examples = 32 if "--half" in sys.argv else 64
+examples = next(map(int, filter(str.isdigit, sys.argv[1:])), 32 if "--half" in sys.argv else 64)
 activation = "tanh" if "--tanh" in sys.argv else "relu"
 x = np.random.default_rng(0).standard_normal((examples, 20)).astype("float32")
 y = x.sum(1, keepdims=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,24 @@ class Rule:
         if not word.strip():
             raise UsageError(f"`{text}` forbids nothing, allowed: CHOICE or NAMES=CHOICE, such as `partition`")
         return cls(pattern.strip(), word.strip().lower(), False)
+
+    @classmethod
+    def all_of(cls, fixed: Iterable[str], excluded: Iterable[str]) -> tuple[Rule, ...]:
+        """Return what is pinned and forbidden by texts; all mistakes at once.
+
+        Raises:
+            UsageError: Some are no rules.
+
+        """
+        rules, mistakes = [], []
+        for read, text in (*((cls.fix, text) for text in fixed), *((cls.exclude, text) for text in excluded)):
+            try:
+                rules.append(read(text))
+            except UsageError as error:
+                mistakes.append(error.message)
+        if mistakes:
+            raise UsageError("\n".join(mistakes))
+        return tuple(rules)
 
     def allows(self, variable: str, choice: Choice) -> bool:
         """Whether the rule has nothing against a choice for a variable."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from autodist.carriers import names
 from autodist.errors import AutoDistError, StoreError
 from autodist.search.space import Rule
+from autodist.search.store._shared_disks import is_on_shared_disk
 from autodist.search.store._trial_rows import (
     FLOOR,
     Row,
@@ -125,7 +126,8 @@ class Known:
 class TrialStore:
     """Trials in a file, from which nothing is lost: each is whole on the disk when :meth:`add` returns.
 
-    Several processes may read while one writes. A file of an older version is brought to this one when it is opened.
+    Several processes may read while one writes; others that want to write wait for it. On a disk that several machines
+    have, readers wait as well. A file of an older version is brought to this one when it is opened.
 
     Args:
         path: The file; made if it is missing.
@@ -154,7 +156,8 @@ class TrialStore:
 
     def _prepare(self) -> None:
         self._version()  # first of all: a file that is none of ours stays as it is
-        self._connection.execute("PRAGMA journal_mode=WAL")
+        is_shared = is_on_shared_disk(self.path)  # there, other machines see no memory that this one has of the file
+        self._connection.execute(f"PRAGMA journal_mode={'DELETE' if is_shared else 'WAL'}")
         self._connection.execute("PRAGMA synchronous=FULL")
         with self._transaction():
             version = self._version()

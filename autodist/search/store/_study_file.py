@@ -17,6 +17,7 @@ from autodist.errors import AutoDistError, StoreError
 from autodist.graph import without_directories
 from autodist.resource_spec import ResourceSpec
 from autodist.search.space import Rule
+from autodist.search.store._merging import news_of, study_like
 from autodist.search.store._retargeting import without_access
 from autodist.search.store._store import Study, TrialStore
 from autodist.search.store._trials import Failure, Measurement, Trial
@@ -27,6 +28,7 @@ __all__ = ["export_studies", "import_studies"]
 
 _StudyFile: TypeAlias = "tuple[Study, ResourceSpec, bytes, list[Trial], list[Measurement]]"
 _VERSION = 1
+_STORE = b"SQLite format 3\0"
 _BROKEN = (
     ValueError, KeyError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile, lzma.LZMAError, zlib.error,
 )  # fmt: skip
@@ -56,7 +58,14 @@ def export_studies(store: TrialStore, studies: Sequence[Study], path: str | os.P
 
 
 def import_studies(store: TrialStore, *paths: str | os.PathLike[str]) -> list[Study]:
-    """Add the studies of files to a store, and return them as they are there; of all files, or of none.
+    """Add studies to a store, and return them as they are there; of all files, or of none.
+
+    A study that is there already, because the files of both were one at some time, gets the trials and measurements
+    that it does not have.
+
+    Args:
+        store: Where they go.
+        paths: Files that :func:`export_studies` has written, or other stores.
 
     Raises:
         StoreError: A file can't be read, or holds no studies.
@@ -67,6 +76,18 @@ def import_studies(store: TrialStore, *paths: str | os.PathLike[str]) -> list[St
 
 
 def _all_of(path: str | os.PathLike[str]) -> list[_StudyFile]:
+    if _is_store(path):
+        with TrialStore(path) as other:
+            return [
+                (
+                    study,
+                    ResourceSpec.from_json(study.spec),
+                    other.graph(study),
+                    other.trials(study),
+                    [*other.floor(study)],
+                )
+                for study in other.studies()
+            ]
     try:
         with zipfile.ZipFile(Path(path)) as archive:
             count = sum(name.endswith("/study.json") for name in archive.namelist())
@@ -76,6 +97,14 @@ def _all_of(path: str | os.PathLike[str]) -> list[_StudyFile]:
     except (*_BROKEN, AutoDistError) as error:
         hint = "make a file of studies by `autodist trials --export FILE`"
         raise StoreError(f"`{path}` holds no studies: {error}", hint=hint) from error
+
+
+def _is_store(path: str | os.PathLike[str]) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(_STORE)) == _STORE
+    except OSError:
+        return False
 
 
 def _about(study: Study, floor: Sequence[Measurement]) -> str:
@@ -108,6 +137,12 @@ def _add(
     trials: Sequence[Trial],
     floor: Sequence[Measurement],
 ) -> Study:
+    known = study_like(store, study, spec, trials)
+    if known is not None:
+        store.add(known, *news_of(store.trials(known), trials))
+        before = store.floor(known)
+        store.add_floor(known, *(one for one in floor if one.steps_s not in {b.steps_s for b in before}))
+        return known
     added = store.study(graph, study.graph, spec, study.batch_size, study.label, study.rules, study.profile)
     store.add(added, *trials)
     store.add_floor(added, *floor)

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from typing import ClassVar, final
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.search.space.aspects._base import Aspect, Choice, Scene
-from autodist.strategies import can_split
+from autodist.search.space.aspects._uneven_links import has_uneven_links
+from autodist.strategies import Partition, can_split
+
+if TYPE_CHECKING:
+    from autodist.graph import Variable
 
 __all__ = ["Partitioning"]
 
 _MIN_SHARD_BYTES = 16 * 1024
 """A smaller shard costs its messages more than its bytes."""
+_BLOCK_BYTES = 512 * 1024
+"""Blocks are for large variables: where rows alone do, there would be more choices and no better ones."""
 
 
 @final
 class Partitioning(Aspect):
-    """Nearly even parts along one dim: two, half as many as hosts, as many, twice as many."""
+    """Parts along one dim, even or by the bandwidth of hosts, and blocks of large variables.
+
+    Nearly even parts are two, half as many as hosts, as many, twice as many. Where some links are clearly slower, there
+    are also as many parts as hosts, along the first dim that can be cut, each as large as its host's share of all
+    bandwidth. Blocks are halves of two dims.
+    """
 
     name: ClassVar[str] = "partition"
     words: ClassVar[frozenset[str]] = frozenset({"partition", "whole"})
@@ -25,17 +37,41 @@ class Partitioning(Aspect):
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """The whole variable, then its partitions with shards that are worth their messages."""
         yield choice
-        [first, *others] = scene.variables
-        hosts = scene.spec.world_size
-        if others or hosts == 1:
+        [variable, *others] = scene.variables
+        if others or scene.spec.world_size == 1:
             return
-        counts = sorted({2, hosts // 2, hosts, 2 * hosts} - {0, 1})
-        for dim, length in enumerate(first.shape):
-            for count in counts:
-                if (
-                    count <= length
-                    and first.size_bytes >= count * _MIN_SHARD_BYTES
-                    and can_split(scene.graph, first, dim)
-                ):
-                    parts = tuple(count if k == dim else 1 for k in range(len(first.shape)))
-                    yield dataclasses.replace(choice, partition=parts)
+        dims = [dim for dim in range(len(variable.shape)) if can_split(scene.graph, variable, dim)]
+        for partition in (
+            *_even(variable, dims, scene),
+            *_by_bandwidth(variable, dims, scene),
+            *_blocks(variable, dims),
+        ):
+            yield dataclasses.replace(choice, partition=partition)
+
+
+def _even(variable: Variable, dims: list[int], scene: Scene) -> Iterator[Partition]:
+    hosts = scene.spec.world_size
+    counts = sorted({2, hosts // 2, hosts, 2 * hosts} - {0, 1})
+    for dim, count in itertools.product(dims, counts):
+        if count <= variable.shape[dim] and variable.size_bytes >= count * _MIN_SHARD_BYTES:
+            yield _along(variable, {dim: count})
+
+
+def _by_bandwidth(variable: Variable, dims: list[int], scene: Scene) -> Iterator[Partition]:
+    spec = scene.spec
+    if not dims or not has_uneven_links(spec):
+        return
+    length, rates = variable.shape[dims[0]], [host.bandwidth_gbps for host in spec.hosts]
+    ends = [round(length * so_far / sum(rates)) for so_far in itertools.accumulate(rates)]
+    sizes = tuple(end - begin for begin, end in itertools.pairwise([0, *ends]))
+    if min(sizes) * variable.size_bytes >= length * _MIN_SHARD_BYTES and len(set(sizes)) > 1:
+        yield _along(variable, {dims[0]: sizes})
+
+
+def _blocks(variable: Variable, dims: list[int]) -> Iterator[Partition]:
+    if len(dims) > 1 and variable.size_bytes >= 4 * _BLOCK_BYTES:
+        yield _along(variable, dict.fromkeys(dims[:2], 2))
+
+
+def _along(variable: Variable, parts: Mapping[int, int | tuple[int, ...]]) -> Partition:
+    return tuple(parts.get(dim, 1) for dim in range(len(variable.shape)))

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from typing import ClassVar, final
 
 from autodist.search.space.aspects._base import Aspect, Choice, Scene
+from autodist.search.space.aspects._uneven_links import has_uneven_links
 from autodist.strategies import PSSynchronizer
 
 __all__ = ["LocalAggregators", "Proxies", "Staleness"]
-
-_UNEVEN = 1.2
-"""By which factor measured links differ that are alike."""
 
 
 @final
@@ -47,7 +45,7 @@ class Proxies(Aspect):
         yield choice
         is_dense = not any(variable.is_sparse for variable in scene.variables)
         reads = max(scene.graph.uses[variable.name].reads for variable in scene.variables)
-        if choice.synchronizer == PSSynchronizer.type and is_dense and (reads > 1 or scene.spec.evenness * _UNEVEN < 1):
+        if choice.synchronizer == PSSynchronizer.type and is_dense and (reads > 1 or has_uneven_links(scene.spec)):
             yield dataclasses.replace(choice, local_proxy=True)
 
 

@@ -1,0 +1,47 @@
+"""A search in Python: callbacks see every trial, and may end it; it is taken up again."""
+
+from pathlib import Path
+
+import pytest
+
+from autodist.errors import StoreError, UsageError
+from autodist.resource_spec import ResourceSpec
+from autodist.search import SearchPlan, load_study
+from autodist.tuning import Course, create_study
+
+SCRIPT = Path(__file__).with_name("train.py")
+SHORT = Course(warm_up=1, iterations=3)
+
+
+@pytest.mark.slow
+def test_callbacks_see_each_trial_and_end_the_search(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUTODIST_CACHE", str(tmp_path / "cache"))
+    study = create_study("trials.db", sampler="local", course=SHORT, plan=SearchPlan())
+    seen = []
+
+    def watch(study, trial):
+        seen.append((trial.number, study.best_trial.number))
+        if len(study.trials) == 3:
+            study.stop()
+
+    spec = ResourceSpec.local(2)
+    study.optimize(SCRIPT, spec, n_trials=9, callbacks=[watch])
+    assert [number for number, _ in seen] == [0, 1, 2]
+    assert study.best_value == min(trial.step_s for trial in study.trials)
+    study.optimize(SCRIPT, spec, n_trials=4)
+    assert [trial.number for trial in study.trials] == [0, 1, 2, 3]
+    stored = load_study("trials.db")
+    assert (stored.trials, stored.best_trial) == (study.trials, study.best_trial)
+    assert study.columns() == stored.columns()
+
+
+def test_mistakes_are_told_at_once(tmp_path):
+    with pytest.raises(UsageError, match="there is no searcher `tpe`, allowed: random, genetic, local"):
+        create_study(tmp_path / "trials.db", sampler="tpe")
+    with pytest.raises(UsageError) as told:
+        create_study(tmp_path / "trials.db", fix=["=ps"], exclude=["w="])
+    assert len(told.value.message.splitlines()) == 2
+    study = create_study(tmp_path / "trials.db")
+    with pytest.raises(StoreError, match=r"the study in `.*trials.db` has no measured trial"):
+        study.best_trial  # noqa: B018
