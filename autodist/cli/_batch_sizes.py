@@ -43,7 +43,7 @@ class _SizesType(click.ParamType):  # type: ignore[type-arg]  # generic in the n
         if isinstance(value, tuple):
             return value
         if re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", str(value)) is None:
-            self.fail(f"`{value}` is no list of batch sizes, write it like `64,128,256`", param, ctx)
+            self.fail(f"`{value}` is not a list of batch sizes, write it like `64,128,256`", param, ctx)
         return tuple(dict.fromkeys(map(int, str(value).split(","))))
 
 

@@ -45,7 +45,7 @@ def test_a_script_that_does_not_take_the_size_is_told(tmp_path, monkeypatch, cap
     assert main(["search", "train.py", "--workers", "2", "--batch", "64,128"]) == 2
     assert "`--batch 64,128` has no place in the script's arguments" in capsys.readouterr().err
     assert main(["search", "train.py", "--workers", "2", "--batch", "64,0"]) == 2
-    assert "`64,0` is no list of batch sizes" in capsys.readouterr().err
+    assert "`64,0` is not a list of batch sizes" in capsys.readouterr().err
     assert main(["search", "train.py", "--simulate-only", "--batch", "64", "--", "{batch}"]) == 2
     assert "with `--simulate-only` nothing is measured or stored" in capsys.readouterr().err
 
