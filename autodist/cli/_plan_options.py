@@ -10,7 +10,7 @@ import click
 __all__ = ["PLAN_OPTIONS", "plan_options"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-PLAN_OPTIONS = ("scored", "qualified", "at-once", "alpha", "similarity")
+PLAN_OPTIONS = ("scored", "qualified", "at-once", "alpha", "similarity", "no-constraints")
 """Their names, without dashes."""
 
 
@@ -37,6 +37,10 @@ def plan_options(command: _Command) -> _Command:
         click.option(
             "--similarity", type=click.Choice(["choices", "features"]), default="choices", show_default=True,
             help="How to compare candidates: by their choices, or by what the simulator makes of them.",
+        ),
+        click.option(
+            "--no-constraints", is_flag=True,
+            help="Draw servers and groups evenly, and not by what is known of good strategies: for comparison.",
         ),
     )  # fmt: skip
     decorated: Any = command

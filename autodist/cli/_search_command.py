@@ -294,6 +294,7 @@ def _request(
     at_once: int,
     alpha: float,
     similarity: Literal["choices", "features"],
+    no_constraints: bool,
     utility: str,
     store: str,
     resume: bool,
@@ -327,6 +328,7 @@ def _request(
         seed=seed,
         profiles=None if no_profile else ProfileCache.of_user(),
         utility=utility,
+        is_guided=not no_constraints,
     )
 
 

@@ -89,6 +89,7 @@ class SearchRequest:
         profiles: Where the step's profile is, or is kept once it was measured; None for an estimate.
         utility: What the best is best in, by name.
         carriers: What may carry values; None for all.
+        is_guided: Whether servers and groups are drawn by algorithms 9 and 10.
         is_stopped: Asked before each measurement; once it says so, the search ends.
 
     Raises:
@@ -110,6 +111,7 @@ class SearchRequest:
     profiles: ProfileCache | None = None
     utility: str = Time.name
     carriers: frozenset[str] | None = None
+    is_guided: bool = True
     is_stopped: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
@@ -135,7 +137,7 @@ class SearchRequest:
             SpaceEmpty: Nowhere.
         """
         aspects = [aspect for aspect in ASPECTS if not aspect.changes_results or aspect.name in self.allowed]
-        return Space(domain, self.rules, aspects=aspects, allowed=self.carriers)
+        return Space(domain, self.rules, aspects=aspects, allowed=self.carriers, is_guided=self.is_guided)
 
     def searcher_of(self, space: Space, catalogue: Catalogue) -> Searcher:
         """The searcher for a space."""

@@ -117,6 +117,23 @@ def test_blocks_are_offered_of_large_variables():
     assert (2, 2) not in {choice.partition for choice in sparse.units[0].choices}
 
 
+def test_without_guidance_servers_are_drawn_evenly_and_groups_of_any_members():
+    hosts = tuple(Host(name, name, bandwidth_gbps=0.1 if name == "c" else 1.0) for name in "abc")
+    g = graph(*(variable(f"w{n}", (256, 16), order=n) for n in range(8)))
+    shares, adjacent = [], []
+    for is_guided in (True, False):
+        found = Space(Domain.of(g, ResourceSpec(hosts)), communicators=("tcp",), is_guided=is_guided)
+        drawn = sample(found, catalogue := Catalogue.of(found), 300, np.random.default_rng(0))
+        table = drawn.table
+        shares.append((table.server[drawn.is_served] == 2).mean())
+        groups = [table.group[(table.strategy == k) & (table.group >= 0)] for k in range(len(drawn))]
+        adjacent.append(all((np.diff(group) >= 0).all() for group in groups))
+        assert not verify(drawn.strategy(0, found, catalogue), g, ResourceSpec(hosts), available_communicators=ALL)
+    assert adjacent == [True, False]
+    assert shares[0] < 0.2
+    assert shares[1] == pytest.approx(1 / 3, abs=0.05)
+
+
 def test_collectives_of_tensorflow_are_not_mixed_with_servers():
     families = space(graph(variable("v"), variable("w")), spec("a", "b")).families
     names = ["servers", "tcp", "horovod", "collective", "servers and tcp"]

@@ -19,7 +19,10 @@ __all__ = ["arranged", "grouped", "is_dense", "numbered", "places_of", "served"]
 
 
 def arranged(proposals: Proposals, space: Space, chance: np.random.Generator) -> Proposals:
-    """The same choices with servers drawn by algorithm 9 and groups made by algorithm 10, their number drawn."""
+    """The same choices with servers drawn by algorithm 9 and groups made by algorithm 10, their number drawn.
+
+    Of a space that is not guided, any server and any group is as likely as another.
+    """
     servers = served(proposals, space, chance, np.ones(len(proposals.table), bool))
     return proposals.replaced(server=servers, group=grouped(proposals, space, chance))
 
@@ -47,6 +50,9 @@ def served(
     if not len(rows):
         return servers
     first, inverse = _first_of_places(proposals, space, rows)
+    if not space.is_guided:
+        servers[rows] = chance.integers(space.domain.spec.world_size, size=len(first), dtype=np.int32)[inverse]
+        return servers
     sizes = np.bincount(inverse, table.size_bytes[rows]).astype(np.float32)
     owners = table.strategy[rows[first]]
     order = _largest_first(owners, sizes)
@@ -105,6 +111,9 @@ def grouped(proposals: Proposals, space: Space, chance: np.random.Generator) -> 
     dense = np.flatnonzero(is_dense(table))
     most = np.bincount(table.strategy[dense], minlength=len(proposals))
     counts = np.exp(chance.uniform(size=len(proposals)) * np.log(most + 1)).astype(np.int32)
+    if not space.is_guided:
+        drawn = chance.integers(np.maximum(counts, 1)[table.strategy[dense]], dtype=np.int32)
+        return _with_sparse(_of_one_dtype(drawn, proposals, space, dense), proposals, dense)
     padded, cells = _padded(table.summed_bytes[dense], table.strategy[dense], len(proposals))
     numbers = adjacent_groups(padded, counts).ravel()[cells]
     if space.num_dtypes > 1:

@@ -86,6 +86,8 @@ class Space:
         aspects: What strategies differ in; those that change results only where they are asked for.
         communicators: What carries collectives; by default what is installed here.
         allowed: What may carry anything; None for all.
+        is_guided: Whether servers and groups are drawn by what is known of good strategies (algorithms 9 and 10 of the
+            thesis); else any server and any group is as likely as another.
 
     Raises:
         SpaceEmpty: The rules leave nothing for some variable; names the rules.
@@ -111,8 +113,10 @@ class Space:
         aspects: Iterable[Aspect] | None = None,
         communicators: tuple[Communicator, ...] | None = None,
         allowed: Collection[str] | None = None,
+        is_guided: bool = True,
     ) -> None:
         self.domain = domain
+        self.is_guided = is_guided
         self.rules = tuple(rules)
         self.aspects = tuple(a for a in ASPECTS if not a.changes_results) if aspects is None else tuple(aspects)
         found = installed_communicators() if communicators is None else communicators
