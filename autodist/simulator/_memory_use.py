@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["device_needs", "host_needs", "memory_needs", "peak_needs", "serving_needs"]
 
 _CELLS = 1 << 20
+_NODE_BYTES, _TILED_NODE_BYTES = 25_000, 65_000
+"""What a worker keeps of each node of a step besides tensors: as traced, as rewritten, and in TensorFlow's session; and
+where replicas compute with parts of variables, the plan for that. Measured, of a transformer."""
 
 
 def memory_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
@@ -56,7 +59,8 @@ def peak_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floats
     """The most bytes that each strategy is expected to take on each host at any time of a step.
 
     Besides :func:`memory_needs` it is what the update of the largest shard works in: its temporaries take as much as
-    the values that it changes, its own and its slots'. The other updates wait where memory is limited.
+    the values that it changes, its own and its slots'. The other updates wait where memory is limited. And of each
+    node of the graph something is kept.
 
     Example:
         >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
@@ -71,7 +75,8 @@ def peak_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floats
         [[4000000.0, 4000000.0]]
 
     """
-    return memory_needs(table, domain, num_strategies) + _largest_updates(table, domain, num_strategies)
+    updates, nodes = _largest_updates(table, domain, num_strategies), _nodes(table, domain, num_strategies)
+    return memory_needs(table, domain, num_strategies) + updates + nodes
 
 
 def host_needs(strategy: Strategy, domain: Domain) -> dict[str, float]:
@@ -110,6 +115,15 @@ def _largest_updates(table: ShardTable, domain: Domain, count: int) -> Floats:
         begins = np.flatnonzero(np.diff(table.strategy, prepend=-1))
         found[table.strategy[begins]] = np.maximum.reduceat(updates, begins)
     return found
+
+
+def _nodes(table: ShardTable, domain: Domain, count: int) -> Floats:
+    """What each strategy has a worker keep of the graph, if there is one; shape (strategies, 1)."""
+    if domain.graph.graph_def is None:
+        return np.zeros((count, 1), np.float32)
+    waits = np.bincount(table.strategy, table.waits, count)
+    sizes = np.where(waits > 0, np.float32(_TILED_NODE_BYTES), np.float32(_NODE_BYTES))
+    return (sizes * len(domain.graph.graph_def.node)).astype(np.float32)[:, None]
 
 
 def _at_server(table: ShardTable, domain: Domain) -> Bools:

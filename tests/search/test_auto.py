@@ -261,9 +261,9 @@ def test_searches_measure_tiles_besides():
 
 def test_weights_are_cut_where_nothing_else_fits(store):
     subject = perceptron(2048, 8)  # 33.6 MB of weights, and as much of gradients
-    hosts = tuple(Host(name, name, bandwidth_gbps=1000.0, memory_gb=0.03) for name in "abcd")
+    hosts = tuple(Host(name, name, bandwidth_gbps=1000.0, memory_gb=0.05) for name in "abcd")
     found = Auto(trials=str(store.path), proposals=500).build(subject, ResourceSpec(hosts))
     assert found.has_tiles
-    assert "`Tiled(memory_gb=0.03)`" in found.builder
+    assert "`Tiled(memory_gb=0.05)`" in found.builder
     with pytest.raises(SpaceEmpty, match="none fits into the hosts' memory"):
         Auto(trials=str(store.path), proposals=500, tiles=False).build(subject, ResourceSpec(hosts))

@@ -54,6 +54,7 @@ class _Tensors:
         inputs = [self._source.get(tensor, tensor) for tensor in map(normalize, data_inputs(node))]
         self._last.update(dict.fromkeys(inputs, place))
         if name in self._gradients:  # which are counted as such
+            self._bytes.update(dict.fromkeys(inputs, 0.0))
             return
         if inputs and passes_on(node.op, Passes.SAME, Passes.FORM):
             self._source[name] = inputs[0]

@@ -30,7 +30,9 @@ _LOG = logging.getLogger("autodist")
 _FROM_BYTES = 1024 * 1024  # smaller values are no burden
 _MOST_KEPT_BYTES = 32 * 1024 * 1024  # as the C library has it
 _STRETCH_BYTES = 256 * 1024 * 1024
-_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt
+_MMAP_THRESHOLD, _TRIM_THRESHOLD, _MOST_ARENAS = -3, -1, -8  # of mallopt
+_FEW_ARENAS = 2
+"""Each thread has free memory of its own else, and TensorFlow has many threads."""
 _IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 
 
@@ -79,6 +81,8 @@ class _FiledValues:
         self._room_bytes, self._ample_bytes = room_bytes, float("inf") if ample_bytes is None else ample_bytes
         if self.is_open:
             _give_back_from(_FROM_BYTES)
+            if ample_bytes is not None:
+                _set_option(_MOST_ARENAS, _FEW_ARENAS)
         return self.is_open
 
     def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
@@ -193,7 +197,12 @@ def _give_back_from(size: int) -> None:
     By default that begins with little and ends with 32 MB; below it keeps pieces that not all tensors fit in.
     """
     for threshold in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
-        getattr(ctypes.CDLL(None), "mallopt", lambda *_: None)(threshold, size)
+        _set_option(threshold, size)
+
+
+def _set_option(option: int, value: int) -> None:
+    """Set an option of how the C library finds memory, if it has such."""
+    getattr(ctypes.CDLL(None), "mallopt", lambda *_: None)(option, value)
 
 
 def _array_in(mapping: Any, begin: int, shape: Sequence[int], kind: Any) -> np.ndarray:
