@@ -21,7 +21,7 @@ from autodist.resource_spec import ResourceSpec
 from autodist.search import Failure
 from autodist.simulator import Calibration
 from autodist.strategies import AllReduce, PartitionedPS, PSLoadBalancing, Strategy, StrategyBuilder, check
-from autodist.tuning import Course, LaunchedMeasurer
+from autodist.tuning import LaunchedMeasurer, TrialSchedule
 
 _HOSTS = 2
 _SMALL, _LARGE = 64, 8  # as in the script
@@ -35,7 +35,7 @@ def measure(quick: bool) -> Result:
     """Run the benchmark."""
     with tempfile.TemporaryDirectory() as directory:
         job = Job(SCRIPTS / "carrier_training.py", ResourceSpec.local(workers=_HOSTS), run_dir=Path(directory, "run"))
-        bench = LaunchedMeasurer(ClusterLauncher(), job, Course(warm_up=5, iterations=20))
+        bench = LaunchedMeasurer(ClusterLauncher(), job, TrialSchedule(warm_up=5, iterations=20))
         serving = threading.Thread(target=bench.serve)
         serving.start()
         try:

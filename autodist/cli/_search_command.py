@@ -302,12 +302,12 @@ def _request(
 ) -> SearchRequest:
     from autodist.search import Rule, SearchBudget, SearchPlan
     from autodist.simulator import ProfileCache
-    from autodist.tuning import Course, SearchRequest
+    from autodist.tuning import SearchRequest, TrialSchedule
 
     return SearchRequest(
         Path(store),
         SearchBudget(trials, budget),
-        Course(warm_up, iterations, trial_timeout, math.inf if enough is None else enough),
+        TrialSchedule(warm_up, iterations, trial_timeout, math.inf if enough is None else enough),
         SearchPlan(
             scored,
             qualified,

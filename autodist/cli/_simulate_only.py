@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.report import PredictionRow
     from autodist.resource_spec import ResourceSpec
-    from autodist.search import Bill, Effort, Ranked
+    from autodist.search import Bill, Ranked, ScoringBudget
     from autodist.tuning import OfflineResult, SearchRequest
 
 __all__ = ["OfflineCommand"]
@@ -104,13 +104,13 @@ class OfflineCommand:
 
         self._refuse_idle(typed_options())
         offline_simulator(request)
-        effort = self._effort(request.budget.time_s)
+        budget = self._budget(request.budget.time_s)
         directory = Path(self.options.run_dir) if self.options.run_dir else new_directory("search")
         watcher = Watcher(request)
         try:
             with kept_as_run("search", " ".join(self.script.words), directory):
                 graph, spec = self._subject(request.utility, directory, watcher)
-                result = search_offline(request, Domain.of(graph, spec), effort, watcher)
+                result = search_offline(request, Domain.of(graph, spec), budget, watcher)
         finally:
             watcher.console.close()
         path = self.out or directory / "best.json"
@@ -137,12 +137,12 @@ class OfflineCommand:
         path = Path(self.script.text)
         return not self.script.is_module and (path.suffix == ".zip" or (path.is_dir() and any(path.glob("graph*.zip"))))
 
-    def _effort(self, time_s: float | None) -> Effort:
-        from autodist.search import Effort
+    def _budget(self, time_s: float | None) -> ScoringBudget:
+        from autodist.search import ScoringBudget
 
         if self.proposals is None:
-            return Effort(time_s=time_s or _BOUND_S)
-        return Effort(self.proposals, time_s)
+            return ScoringBudget(time_s=time_s or _BOUND_S)
+        return ScoringBudget(self.proposals, time_s)
 
     def _refuse_idle(self, given: dict[str, str]) -> None:
         mistakes = [

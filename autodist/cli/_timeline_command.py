@@ -84,7 +84,7 @@ def timeline(
     from autodist.report import SearchConsole
     from autodist.strategies import Strategy, get
     from autodist.timeline import to_chrome
-    from autodist.tuning import Course
+    from autodist.tuning import TrialSchedule
     from autodist.tuning import timeline as run_timeline
 
     target = check_output(out)
@@ -97,7 +97,9 @@ def timeline(
     run_dir = job.run_dir or new_directory("timeline")
     launcher = silent_launcher(SearchConsole(), options.road(job.spec))
     with kept_as_run("timeline", job.words, run_dir, strategy):
-        done = run_timeline(replace(job, run_dir=run_dir), launcher, choose, Course(warm_up, iterations, longest))
+        done = run_timeline(
+            replace(job, run_dir=run_dir), launcher, choose, TrialSchedule(warm_up, iterations, longest)
+        )
     path = target or run_dir / "timeline.json"
     write_output(path, json.dumps(to_chrome(done.timeline)))
     _show(done, strategy, path, as_json)

@@ -10,9 +10,9 @@ from autodist.coordination import Watchdog, Worker, peer_failures
 from autodist.error_text import said_by
 from autodist.errors import WorkerFailed
 from autodist.runtime._decisions import Decisions
-from autodist.runtime._settling import Settling
 from autodist.runtime._statistics import averages
 from autodist.runtime._step import CompiledStep
+from autodist.runtime._steps_taken import StepsTaken
 from autodist.runtime.data import Arguments, BatchCheck, Convention
 from autodist.runtime.state import StateStore
 
@@ -45,7 +45,7 @@ class Execution:
         self._state = state
         self._decisions = decisions
         self._scope = scope
-        self._settling = Settling(worker, scope)
+        self._steps_taken = StepsTaken(worker, scope)
         self._watchdog = Watchdog(worker)
         self._standstills = 0
         self._failed = False
@@ -108,7 +108,7 @@ class Execution:
             self._state.after_step(step.graph.asynchronous)
             if step.graph.asynchronous:
                 self.is_settled = False
-                self._settling.say()
+                self._steps_taken.say()
 
     def _settle_before(self, step: CompiledStep) -> None:
         """Let servers catch up before another step trains the same variables, or the program's values take over."""
@@ -127,7 +127,7 @@ class Execution:
         """
         steps = [step for step in self.steps.values() if step.graph.asynchronous]
         if steps and not self._failed:
-            self._settling.settle(steps)
+            self._steps_taken.settle(steps)
             self._state.settle()
             self.is_settled = True
             self._decisions.compare_batches("settles what servers still have to apply")

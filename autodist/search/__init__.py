@@ -15,7 +15,7 @@ from autodist.search._comparison import (
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search._run_off import run_off, with_measurement
 from autodist.search._selection import agreement, cosine, select
-from autodist.search._simulated_ranking import Effort, Ranked, Ranking, rank_offline
+from autodist.search._simulated_ranking import Ranked, Ranking, ScoringBudget, rank_offline
 from autodist.search._stored_study import StoredStudy, TrialsView, load_study, trial_columns
 from autodist.search._tuner import Measurer, SearchBudget, SearchPlan, Tuner
 from autodist.search._utility import UTILITIES, Bill, Cost, Time, Utility, hosts_of, utility_of
@@ -43,7 +43,7 @@ from autodist.search.space import (
     recognize,
     sample,
 )
-from autodist.search.space.aspects import ASPECTS, Aspect, Choice, Scene
+from autodist.search.space.aspects import ASPECTS, Aspect, Choice, ChoiceContext
 from autodist.search.store import (
     DataSet,
     Drift,
@@ -80,12 +80,12 @@ __all__ = [
     "Bill",
     "Catalogue",
     "Choice",
+    "ChoiceContext",
     "Comparison",
     "Cost",
     "DataSet",
     "Difference",
     "Drift",
-    "Effort",
     "Failure",
     "Family",
     "GeneticSearcher",
@@ -100,9 +100,9 @@ __all__ = [
     "Ranking",
     "Reason",
     "Rule",
-    "Scene",
     "Score",
     "ScoredProposals",
+    "ScoringBudget",
     "SearchBudget",
     "SearchPlan",
     "Searcher",

@@ -18,7 +18,7 @@ from autodist.installation import trials_file, version
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import ResourceSpec
 from autodist.search._baselines import known_strategies
-from autodist.search._simulated_ranking import Effort, Ranked, rank_offline
+from autodist.search._simulated_ranking import Ranked, ScoringBudget, rank_offline
 from autodist.search._verdict import verdict_of
 from autodist.search._wary_simulator import WarySimulator
 from autodist.search._with_tiles_instead import tiled_to_fit, with_tiles_instead
@@ -255,7 +255,7 @@ class Auto(StrategyBuilder):
         if may_tile and not baselines:
             baselines = {name: s for name, s in tiled_to_fit(domain).items() if self._over.issuperset(s.carriers)}
         ranking = rank_offline(
-            searcher, WarySimulator(advice.simulator), Effort(self._proposals_for(domain)), baselines
+            searcher, WarySimulator(advice.simulator), ScoringBudget(self._proposals_for(domain)), baselines
         )
         source = "; ".join(filter(None, (advice.source, f"profile: {domain.profile.source}", why_not)))
         of = ranking.scored + len(baselines)

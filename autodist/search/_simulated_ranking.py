@@ -15,13 +15,13 @@ from autodist.search.space import Proposals, obeys
 from autodist.simulator import Floats, Simulator
 from autodist.strategies import Strategy
 
-__all__ = ["Effort", "Ranked", "Ranking", "rank_offline"]
+__all__ = ["Ranked", "Ranking", "ScoringBudget", "rank_offline"]
 
 _KEPT = 5
 
 
 @dataclass(frozen=True)
-class Effort:
+class ScoringBudget:
     """How many strategies are looked at.
 
     Attributes:
@@ -81,7 +81,7 @@ class Ranking:
 def rank_offline(
     searcher: Searcher,
     simulator: Simulator,
-    effort: Effort = Effort(),
+    budget: ScoringBudget = ScoringBudget(),
     baselines: Mapping[str, Strategy] = MappingProxyType({}),
 ) -> Ranking:
     """Search by a simulator alone.
@@ -92,7 +92,7 @@ def rank_offline(
     Args:
         searcher: Who proposes, in a space for a graph on a cluster.
         simulator: Who scores.
-        effort: How much is looked at.
+        budget: How much is looked at.
         baselines: By name, strategies that users know.
 
     Raises:
@@ -109,14 +109,14 @@ def rank_offline(
         >>> space = Space(domain, communicators=("collective",))
         >>> searcher = RandomSearcher(space, Catalogue.of(space))
         >>> known = {"PS": PS().build(domain.graph, domain.spec)}
-        >>> ranking = rank_offline(searcher, AnalyticSimulator(), Effort(proposals=100), known)
+        >>> ranking = rank_offline(searcher, AnalyticSimulator(), ScoringBudget(proposals=100), known)
         >>> ranking.best.origin, ranking.ranked[-1].origin, ranking.scored
         ('random', 'PS', 100)
 
     """
     domain = searcher.space.domain
     room = MemoryFilter(domain)
-    judge = _Judge(searcher, room.score_by(simulator), effort)
+    judge = _Judge(searcher, room.score_by(simulator), budget)
     drawn = judge.best()
     fitting = room.fitting(drawn)
     known = {name: strategy for name, strategy in baselines.items() if not room.why_not(strategy)}
@@ -145,19 +145,19 @@ class _TimeIsOver(Exception):
 class _Judge:
     """Scores what a searcher proposes, and keeps the best, whenever the search ends."""
 
-    def __init__(self, searcher: Searcher, score: Score, effort: Effort) -> None:
+    def __init__(self, searcher: Searcher, score: Score, budget: ScoringBudget) -> None:
         self.scored = 0
         self._searcher = searcher
         self._score_of = score
-        self._effort = effort
+        self._budget = budget
         self._best: ScoredProposals | None = None
         self._last_s = time.monotonic()
-        self._end_s = self._last_s + (effort.time_s or float("inf"))
+        self._end_s = self._last_s + (budget.time_s or float("inf"))
 
     def best(self) -> ScoredProposals:
         """The best proposals."""
         with contextlib.suppress(_TimeIsOver):
-            self._searcher.ask(self._score, self._effort.proposals, _KEPT)
+            self._searcher.ask(self._score, self._budget.proposals, _KEPT)
         assert self._best is not None, "a searcher scores something"
         return self._best
 

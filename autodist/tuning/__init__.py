@@ -13,13 +13,12 @@ from autodist.tuning._simulated_search import (
     search_offline,
 )
 from autodist.tuning._traced_step import TracedStep, timeline
-from autodist.tuning._turns import Course
+from autodist.tuning._turns import TrialSchedule
 
 __all__ = [
     "OFFLINE_SIMULATORS",
     "SIMULATORS",
     "Baseline",
-    "Course",
     "LaunchedMeasurer",
     "OfflineResult",
     "OpenStudy",
@@ -29,6 +28,7 @@ __all__ = [
     "SearchResult",
     "StudyCallback",
     "TracedStep",
+    "TrialSchedule",
     "captured_graph",
     "create_study",
     "find_profile",

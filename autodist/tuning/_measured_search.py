@@ -52,7 +52,7 @@ from autodist.tuning._pace import Pace
 from autodist.tuning._profiling import find_profile
 from autodist.tuning._search_result import Baseline, SearchObserver, SearchResult
 from autodist.tuning._served import served
-from autodist.tuning._turns import Course
+from autodist.tuning._turns import TrialSchedule
 
 __all__ = ["SIMULATORS", "SearchRequest", "search"]
 
@@ -77,7 +77,7 @@ class SearchRequest:
     Attributes:
         store: Where trials are kept.
         budget: When the search ends.
-        course: How a trial goes.
+        schedule: How a trial goes.
         plan: How proposals become trials.
         searcher: Who proposes, by name.
         simulator: Who scores, by name; or the file of one that has learned from other trials.
@@ -99,7 +99,7 @@ class SearchRequest:
 
     store: Path
     budget: SearchBudget = field(default_factory=SearchBudget)
-    course: Course = field(default_factory=Course)
+    schedule: TrialSchedule = field(default_factory=TrialSchedule)
     plan: SearchPlan = field(default_factory=SearchPlan)
     searcher: str = "random"
     simulator: str = "events"
@@ -209,7 +209,7 @@ def search(request: SearchRequest, job: Job, launcher: ClusterLauncher, observer
     """
     utility_of(request.utility, job.spec)
     request.check_files()
-    measurer = LaunchedMeasurer(launcher, job, request.course)
+    measurer = LaunchedMeasurer(launcher, job, request.schedule)
     return served(measurer, _Session(request, job, measurer, observer).run, "autodist search")
 
 

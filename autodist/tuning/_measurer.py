@@ -23,12 +23,12 @@ from autodist.runtime.measuring import ORDERED, ProfileOrder, TrialKeys
 from autodist.search import Failure, Measurement
 from autodist.strategies import Strategy
 from autodist.timeline import StepTimeline
-from autodist.tuning._turns import Course, TrialFailed, Turns
+from autodist.tuning._turns import TrialFailed, TrialSchedule, Turns
 
 __all__ = ["LaunchedMeasurer"]
 
 _T = TypeVar("_T")
-_USUAL = Course()
+_USUAL = TrialSchedule()
 
 _SIGNALLED = 128
 _MOMENT_S = 2.0
@@ -80,26 +80,28 @@ class LaunchedMeasurer:
     Args:
         launcher: Starts the workers.
         job: What they run: its first training step is measured.
-        course: How a trial goes.
+        schedule: How a trial goes.
         restarts: Whether workers that have ended in the midst of an order are started again.
 
     Attributes:
         starts: How often the workers were started.
-        course: How the next trial goes.
+        schedule: How the next trial goes.
         subject: What :meth:`profile` runs; None until the step is captured.
         has_own_batches: Whether each worker brings a batch of its own, so that more workers have a larger global batch;
             known when the graph is.
 
     """
 
-    def __init__(self, launcher: ClusterLauncher, job: Job, course: Course = _USUAL, *, restarts: bool = True) -> None:
+    def __init__(
+        self, launcher: ClusterLauncher, job: Job, schedule: TrialSchedule = _USUAL, *, restarts: bool = True
+    ) -> None:
         self.starts = 0
         self._restarts = restarts
         self._launcher = replace(launcher, beside=self._beside)
         # While the launcher thinks the workers have nothing to do; each trial has a bound of its own.
         # Nothing that is trained here is worth saving.
         self._job = replace(job, env={**job.env, ORDERED: "1"}, stall_timeout_s=0.0, saving_s=0.0)
-        self.course = course
+        self.schedule = schedule
         self.subject: TraceSubject | None = None
         self.has_own_batches = False
         self._changed = threading.Condition()
@@ -187,7 +189,7 @@ class LaunchedMeasurer:
         gang.orders += 1
         try:
             gang.coordinator.put(keys.order, order.encode())
-            bound_s = order.longest_s + self.course.timeout_s
+            bound_s = order.longest_s + self.schedule.timeout_s
             [answer] = self._wait(gang, [keys.answer(0, 0)], bound_s, bound_s)
         except TrialFailed as error:
             self._end_workers(gang, f"the profile has failed: {error}")
@@ -300,7 +302,7 @@ class LaunchedMeasurer:
     def _turns(self, gang: _Gang) -> Turns:
         keys = TrialKeys(gang.orders)
         gang.orders += 1
-        return Turns(gang.coordinator, partial(self._wait, gang), keys, self.course)
+        return Turns(gang.coordinator, partial(self._wait, gang), keys, self.schedule)
 
     def _end_by_themselves(self, gang: _Gang) -> bool:
         """Whether a worker's end is why another's step has failed: the launcher hears of it a moment later."""
@@ -347,4 +349,4 @@ class LaunchedMeasurer:
             return found({key: value for key in keys if (value := coordinator.peek(key)) is not None})
         if coordinator.is_aborted:
             raise _WorkersEnded
-        raise TrialFailed("timeout", f"it took more than {self.course.timeout_s if bound_s is None else bound_s:g} s")
+        raise TrialFailed("timeout", f"it took more than {self.schedule.timeout_s if bound_s is None else bound_s:g} s")

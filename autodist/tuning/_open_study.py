@@ -15,7 +15,7 @@ from autodist.search import Rule, SearchBudget, SearchPlan, Space, Trial, Trials
 from autodist.simulator import ProfileCache
 from autodist.tuning._measured_search import SearchRequest, search
 from autodist.tuning._search_result import SearchResult
-from autodist.tuning._turns import Course
+from autodist.tuning._turns import TrialSchedule
 
 __all__ = ["OpenStudy", "StudyCallback", "create_study"]
 
@@ -136,7 +136,7 @@ def create_study(
     exclude: Sequence[str] = (),
     load_if_exists: bool = False,
     seed: int = 0,
-    course: Course | None = None,
+    schedule: TrialSchedule | None = None,
     plan: SearchPlan = _PLAN,
 ) -> OpenStudy:
     """Begin a search in Python.
@@ -149,7 +149,7 @@ def create_study(
         exclude: What is forbidden, as ``--exclude`` has it.
         load_if_exists: Whether to take up the last search of the same graph on the same cluster, if there is one.
         seed: Of what the sampler draws.
-        course: How a trial goes.
+        schedule: How a trial goes.
         plan: How proposals become trials.
 
     Raises:
@@ -165,7 +165,7 @@ def create_study(
     """
     return OpenStudy(
         SearchRequest(
-            Path(storage or trials_file()), course=course or Course(), plan=plan, searcher=sampler, simulator=simulator,
+            Path(storage or trials_file()), schedule=schedule or TrialSchedule(), plan=plan, searcher=sampler, simulator=simulator,
             rules=Rule.all_of(fix, exclude), may_resume=load_if_exists, seed=seed, profiles=ProfileCache.of_user(),
         )
     )  # fmt: skip

@@ -15,9 +15,9 @@ from autodist.resource_spec import ResourceSpec
 from autodist.search import (
     Catalogue,
     Cost,
-    Effort,
     Ranked,
     Ranking,
+    ScoringBudget,
     Space,
     Utility,
     known_strategies,
@@ -119,7 +119,7 @@ def captured_graph(job: Job, launcher: ClusterLauncher) -> TrainingGraph:
 
 
 def search_offline(
-    request: SearchRequest, domain: Domain, effort: Effort, observer: SearchObserver | None = None
+    request: SearchRequest, domain: Domain, budget: ScoringBudget, observer: SearchObserver | None = None
 ) -> OfflineResult:
     """Search by a simulator alone.
 
@@ -129,7 +129,7 @@ def search_offline(
     Args:
         request: Where is searched, who proposes and scores, what is to be small; what is about trials is left aside.
         domain: The graph on the cluster.
-        effort: How much is looked at, on each cluster; the time is that of all.
+        budget: How much is looked at, on each cluster; the time is that of all.
         observer: Told what is searched.
 
     Raises:
@@ -144,7 +144,7 @@ def search_offline(
     if observer is not None:
         observer.captured(space, ())
     smaller = _worth_a_search(domain, simulator, utility) if utility.name == Cost.name else []
-    share = effort if effort.time_s is None else replace(effort, time_s=effort.time_s / (1 + len(smaller)))
+    share = budget if budget.time_s is None else replace(budget, time_s=budget.time_s / (1 + len(smaller)))
     known = dict(known_strategies(domain))
     rankings = [_ranked(request, simulator, space, share, known)]
     for part in smaller:
@@ -152,15 +152,19 @@ def search_offline(
             rankings.append(_ranked(request, simulator, request.space_of(part), share, dict(known_strategies(part))))
     why_not = {name: fits for name, fits in known.items() if isinstance(fits, str)}
     ranking = _merged(rankings, utility)
-    wanted = effort.proposals * (1 + len(smaller))
+    wanted = budget.proposals * (1 + len(smaller))
     return OfflineResult(domain, simulator.name, utility, ranking, why_not, wanted, time.monotonic() - began)
 
 
 def _ranked(
-    request: SearchRequest, simulator: Simulator, space: Space, effort: Effort, known: Mapping[str, Strategy | str]
+    request: SearchRequest,
+    simulator: Simulator,
+    space: Space,
+    budget: ScoringBudget,
+    known: Mapping[str, Strategy | str],
 ) -> Ranking:
     searcher = request.searcher_of(space, Catalogue.of(space))
-    return rank_offline(searcher, simulator, effort, {n: s for n, s in known.items() if isinstance(s, Strategy)})
+    return rank_offline(searcher, simulator, budget, {n: s for n, s in known.items() if isinstance(s, Strategy)})
 
 
 def _merged(rankings: Sequence[Ranking], utility: Utility) -> Ranking:

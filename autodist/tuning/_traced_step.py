@@ -14,7 +14,7 @@ from autodist.strategies import Strategy
 from autodist.timeline import StepTimeline
 from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._served import served
-from autodist.tuning._turns import Course
+from autodist.tuning._turns import TrialSchedule
 
 __all__ = ["TracedStep", "timeline"]
 
@@ -36,7 +36,10 @@ class TracedStep:
 
 
 def timeline(
-    job: Job, launcher: ClusterLauncher, choose: Callable[[TrainingGraph, ResourceSpec], Strategy], course: Course
+    job: Job,
+    launcher: ClusterLauncher,
+    choose: Callable[[TrainingGraph, ResourceSpec], Strategy],
+    schedule: TrialSchedule,
 ) -> TracedStep:
     """Trace the first training step of a script on all workers of a job; nothing is trained.
 
@@ -44,7 +47,7 @@ def timeline(
         job: The script and the cluster.
         launcher: Starts the workers.
         choose: The strategy for the step; called in another thread.
-        course: What is measured before the traced step.
+        schedule: What is measured before the traced step.
 
     Raises:
         LaunchError: The workers could not be started.
@@ -53,7 +56,7 @@ def timeline(
         WorkerFailed: The step could not be run by the strategy.
 
     """
-    measurer = LaunchedMeasurer(launcher, job, course, restarts=False)
+    measurer = LaunchedMeasurer(launcher, job, schedule, restarts=False)
 
     def act() -> TracedStep:
         _, graph = measurer.captured()

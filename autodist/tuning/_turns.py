@@ -16,7 +16,7 @@ from autodist.search import Failure, Measurement, Reason
 from autodist.strategies import Strategy
 from autodist.timeline import WorkerTimeline
 
-__all__ = ["Course", "TrialFailed", "Turns"]
+__all__ = ["TrialFailed", "TrialSchedule", "Turns"]
 
 _FIRST_STEPS = 2
 _FEWEST_STEPS = 3
@@ -31,7 +31,7 @@ Wait: TypeAlias = Callable[[Sequence[str], float], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Course:
+class TrialSchedule:
     """How a trial goes.
 
     Attributes:
@@ -64,7 +64,7 @@ class Course:
         """How many steps are measured, if one takes so long.
 
         Example:
-            >>> Course(enough_s=10.0).measured_steps(0.5)
+            >>> TrialSchedule(enough_s=10.0).measured_steps(0.5)
             20
 
         """
@@ -101,19 +101,19 @@ class Turns:
         coordinator: Between launcher and workers.
         wait: Waits for answers.
         keys: Keys of the trial.
-        course: How it goes.
+        schedule: How it goes.
 
     Attributes:
         is_left_alone: Whether a failure has left the workers as they were.
 
     """
 
-    def __init__(self, coordinator: CoordinatorServer, wait: Wait, keys: TrialKeys, course: Course) -> None:
+    def __init__(self, coordinator: CoordinatorServer, wait: Wait, keys: TrialKeys, schedule: TrialSchedule) -> None:
         self._coordinator = coordinator
         self._wait = wait
         self._keys = keys
-        self._course = course
-        self._deadline_s = time.monotonic() + course.timeout_s
+        self._schedule = schedule
+        self._deadline_s = time.monotonic() + schedule.timeout_s
         self._turn = 0
         self.is_left_alone = False
 
@@ -157,15 +157,15 @@ class Turns:
         return measured, found
 
     def _measured(self, order: bytes, hopeless_s: float | None) -> Measurement:
-        course = self._course
+        schedule = self._schedule
         self._coordinator.put(self._keys.order, order)
         [prepared_s] = self._answers()
         bound_s = float("inf") if hopeless_s is None else hopeless_s
-        first = min(_FIRST_STEPS, course.warm_up)
+        first = min(_FIRST_STEPS, schedule.warm_up)
         # A single first step says little: values and connections are made in it.
         far_s = _FAR_BEYOND * bound_s if first == _FIRST_STEPS else float("inf")
         taken, steps_s = 0, []
-        for count, longest_s in ((first, far_s), (course.warm_up - first, _BEYOND * bound_s)):
+        for count, longest_s in ((first, far_s), (schedule.warm_up - first, _BEYOND * bound_s)):
             if not count:
                 continue
             steps_s = self._take(count)
@@ -174,10 +174,10 @@ class Turns:
                 steps_s = steps_s[count // 2 :]
                 break
         else:
-            wanted = course.measured_steps(min(steps_s)) if steps_s else min(_FEWEST_STEPS, course.iterations)
+            wanted = schedule.measured_steps(min(steps_s)) if steps_s else min(_FEWEST_STEPS, schedule.iterations)
             steps_s = self._take(wanted if hopeless_s is None else min(wanted, _BLOCK))
-            if not course.warm_up:
-                wanted = course.measured_steps(min(steps_s))
+            if not schedule.warm_up:
+                wanted = schedule.measured_steps(min(steps_s))
             if (more := wanted - len(steps_s)) > 0 and not is_beyond(steps_s, bound_s):
                 steps_s += self._take(more)
             taken += len(steps_s)

@@ -25,7 +25,7 @@ from autodist.search import (
 )
 from autodist.search.store import _excerpt
 from autodist.simulator.formulas import _fitting
-from autodist.tuning import Course, _measured_search, _simulated_search, _turns
+from autodist.tuning import TrialSchedule, _measured_search, _simulated_search, _turns
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -53,7 +53,7 @@ PINNED = {
         (r"reports it\s+from (\d+) % on", 100 * _search_command._TOLD_DRIFT),
         (r"after (\w+) rounds", _run_off._MOST_ROUNDS),
         (r"together, but at least (\w+)\.", _turns._FEWEST_STEPS),
-        (r"`--proposals`, ([\d,]+) or as many", _simulated_ranking.Effort().proposals),
+        (r"`--proposals`, ([\d,]+) or as many", _simulated_ranking.ScoringBudget().proposals),
         (r"in\s+(\w+) seconds; `--budget` is the time", _simulate_only._BOUND_S),
         (r"table shows the (\w+) best", _simulated_ranking._KEPT),
         (r"the (\w+) such clusters on which known", _simulated_search._SMALLER),
@@ -104,7 +104,7 @@ def test_what_pages_say_of_the_code_is_so(page, pattern, value):
 
 
 def test_defaults_of_the_python_interface_are_those_of_the_command():
-    assert (Course().warm_up, Course().iterations) == (default_of("warm_up"), default_of("iterations"))
+    assert (TrialSchedule().warm_up, TrialSchedule().iterations) == (default_of("warm_up"), default_of("iterations"))
     assert SearchPlan().hopeless == default_of("hopeless")
     plan = SearchPlan()
     chosen = [default_of(name) for name in ("scored", "qualified", "at_once", "alpha", "similarity")]

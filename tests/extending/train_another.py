@@ -52,7 +52,7 @@ def asked():
     from autodist import carriers, strategies
     from autodist.graph import Gradient, Role, TrainingGraph, Variable
     from autodist.resource_spec import ResourceSpec
-    from autodist.search import Catalogue, Effort, RandomSearcher, Rule, Space, rank_offline, recognize
+    from autodist.search import Catalogue, RandomSearcher, Rule, ScoringBudget, Space, rank_offline, recognize
     from autodist.simulator import Domain, EventSimulator
 
     def variable(name, **gradient):
@@ -67,7 +67,7 @@ def asked():
     told = strategies.explain(known, dense, spec)
     space = Space(Domain.of(dense, spec), [Rule.fix("w=widesum"), Rule.fix("*=sockets")])
     catalogue = Catalogue.of(space)
-    ranking = rank_offline(RandomSearcher(space, catalogue), EventSimulator(), Effort(proposals=50))
+    ranking = rank_offline(RandomSearcher(space, catalogue), EventSimulator(), ScoringBudget(proposals=50))
     back, _ = recognize([ranking.best.strategy], space, catalogue)
     return {
         "installed": carriers.installed_communicators(),

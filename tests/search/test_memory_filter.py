@@ -11,11 +11,11 @@ from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import (
     SEARCHERS,
     Catalogue,
-    Effort,
     Measurement,
     MemoryFilter,
     RandomSearcher,
     Rule,
+    ScoringBudget,
     SearchBudget,
     SearchPlan,
     Space,
@@ -56,7 +56,7 @@ def test_only_what_fits_is_ranked(kind):
     served = PSLoadBalancing().build(domain.graph, domain.spec)
     assert need_of(everywhere, domain).tolist() == [4 * ALL + 2 * SIZE] * 3  # and what one update works in
     searcher = kind(found, Catalogue.of(found))
-    ranking = rank_offline(searcher, EventSimulator(), Effort(2000), {"AllReduce": everywhere})
+    ranking = rank_offline(searcher, EventSimulator(), ScoringBudget(2000), {"AllReduce": everywhere})
     assert ranking.ranked
     assert {ranked.origin for ranked in ranking.ranked} == {kind.name}
     for ranked in ranking.ranked:
@@ -117,7 +117,7 @@ def test_where_nothing_fits_the_need_and_the_limit_are_named():
     assert "memory_gb" in caught.value.hint
     assert measured == []
     with pytest.raises(SpaceEmpty, match=message):
-        rank_offline(RandomSearcher(found, Catalogue.of(found)), EventSimulator(), Effort(300))
+        rank_offline(RandomSearcher(found, Catalogue.of(found)), EventSimulator(), ScoringBudget(300))
 
 
 def test_a_search_in_which_only_a_baseline_fits_has_that():

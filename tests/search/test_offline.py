@@ -10,9 +10,9 @@ from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import (
     SEARCHERS,
     Catalogue,
-    Effort,
     RandomSearcher,
     Rule,
+    ScoringBudget,
     Space,
     rank_offline,
     sample,
@@ -41,7 +41,7 @@ def baselines(found):
 def test_proposals_and_baselines_are_ranked_together(kind):
     found = searcher(kind)
     known = baselines(found)
-    ranking = rank_offline(found, EventSimulator(), Effort(2000), known)
+    ranking = rank_offline(found, EventSimulator(), ScoringBudget(2000), known)
     times = [ranked.predicted_s for ranked in ranking.ranked]
     assert times == sorted(times)
     assert ranking.best is ranking.ranked[0]
@@ -55,42 +55,42 @@ def test_proposals_and_baselines_are_ranked_together(kind):
 
 def test_a_baseline_that_is_predicted_fastest_wins():
     found = searcher(count=40, hosts=ALIKE)
-    assert rank_offline(found, EventSimulator(), Effort(1), baselines(found)).best.is_baseline
+    assert rank_offline(found, EventSimulator(), ScoringBudget(1), baselines(found)).best.is_baseline
 
 
 def test_of_equals_the_one_that_users_know_is_the_best():
     rules = [Rule.fix("*=allreduce"), Rule.fix("*=whole"), Rule.fix("*=collective")]
     found = searcher(RandomSearcher, *rules, count=1)
-    known = {"mine": rank_offline(found, EventSimulator(), Effort(10)).best.strategy}
+    known = {"mine": rank_offline(found, EventSimulator(), ScoringBudget(10)).best.strategy}
     found.space.rules = ()
-    ranking = rank_offline(found, EventSimulator(), Effort(10), known)
+    ranking = rank_offline(found, EventSimulator(), ScoringBudget(10), known)
     assert [ranked.origin for ranked in ranking.ranked] == ["mine"]
 
 
 def test_what_may_break_the_rules_is_ranked_and_never_the_best():
     rules = (Rule.exclude("ps"), Rule.fix("w3=partition"))
     found = searcher(RandomSearcher, *rules, hosts=ALIKE)
-    ranking = rank_offline(found, EventSimulator(), Effort(5), baselines(found))
+    ranking = rank_offline(found, EventSimulator(), ScoringBudget(5), baselines(found))
     assert ranking.ranked[0].origin == "PSLoadBalancing"
     assert ranking.best.origin == "random"
 
 
 def test_a_baseline_that_obeys_the_rules_may_be_the_best():
     found = searcher(RandomSearcher, Rule.exclude("partition"), hosts=ALIKE)
-    ranking = rank_offline(found, EventSimulator(), Effort(5), baselines(found))
+    ranking = rank_offline(found, EventSimulator(), ScoringBudget(5), baselines(found))
     assert ranking.ranked[0] == ranking.best
     assert ranking.best.origin == "PSLoadBalancing"
 
 
 def test_the_same_seed_ranks_the_same_unless_time_decides():
-    one, other = (rank_offline(searcher(seed=3), EventSimulator(), Effort(1500)) for _ in range(2))
+    one, other = (rank_offline(searcher(seed=3), EventSimulator(), ScoringBudget(1500)) for _ in range(2))
     assert one == other
 
 
 def test_the_search_ends_in_time_and_has_the_best_so_far():
     found = searcher()
     began = time.monotonic()
-    ranking = rank_offline(found, EventSimulator(), Effort(10_000_000, time_s=1.0))
+    ranking = rank_offline(found, EventSimulator(), ScoringBudget(10_000_000, time_s=1.0))
     assert time.monotonic() - began < 30
     assert 0 < ranking.scored < 10_000_000
     assert ranking.best.origin == "random"
@@ -99,7 +99,7 @@ def test_the_search_ends_in_time_and_has_the_best_so_far():
 @pytest.mark.parametrize("options", [{"proposals": 0}, {"time_s": 0}, {"time_s": float("nan")}])
 def test_efforts_that_are_none(options):
     with pytest.raises(UsageError, match=r"1 or more|a number above 0"):
-        Effort(**options)
+        ScoringBudget(**options)
 
 
 # --- a large graph
@@ -117,7 +117,7 @@ def test_a_graph_like_that_of_bert_large_on_16_hosts_is_ranked():
     spec = ResourceSpec(tuple(Host(f"h{n}", f"h{n}") for n in range(16)))
     space = Space(Domain.of(bert_large(), spec), communicators=ALL)
     found = RandomSearcher(space, Catalogue.of(space))
-    ranking = rank_offline(found, EventSimulator(), Effort(1000), baselines(found))
+    ranking = rank_offline(found, EventSimulator(), ScoringBudget(1000), baselines(found))
     assert len(space.domain.variables) == 393
     assert ranking.scored == 1000
 

@@ -15,10 +15,10 @@ from autodist.launch import ClusterLauncher, Job, read_status
 from autodist.resource_spec import ResourceSpec
 from autodist.search import Failure, Measurement
 from autodist.strategies import get
-from autodist.tuning import Course, LaunchedMeasurer
+from autodist.tuning import LaunchedMeasurer, TrialSchedule
 
 SCRIPT = Path(__file__).with_name("train.py")
-SHORT = Course(warm_up=4, iterations=6, timeout_s=60)
+SHORT = TrialSchedule(warm_up=4, iterations=6, timeout_s=60)
 
 
 @contextmanager
@@ -86,25 +86,25 @@ def test_trials_of_two_workers(tmp_path):
         assert refused.reason == "refused"
         assert bench.starts == 1, "nobody had to be started anew so far"
 
-        bench.course = Course(warm_up=0, iterations=100_000, timeout_s=60)
+        bench.schedule = TrialSchedule(warm_up=0, iterations=100_000, timeout_s=60)
         in_a_moment(lambda: os.kill(worker_pid(tmp_path, 0, 1), signal.SIGKILL))
         assert bench.measure(6, servers, None) == Failure("memory", "worker 1 ended with signal SIGKILL")
-        bench.course = SHORT
+        bench.schedule = SHORT
         assert isinstance(bench.measure(7, horovod, None), Measurement)
         assert bench.starts == 2
 
-        bench.course = Course(warm_up=0, iterations=100_000, timeout_s=3)
+        bench.schedule = TrialSchedule(warm_up=0, iterations=100_000, timeout_s=3)
         began = time.monotonic()
         assert bench.measure(8, collective, None) == Failure("timeout", "it took more than 3 s")
         assert time.monotonic() - began < 30
-        bench.course = SHORT
+        bench.schedule = SHORT
         assert isinstance(bench.measure(9, collective, None), Measurement)
         assert bench.starts == 3
 
         # Between two trials nobody is to blame, and nothing failed.
         os.kill(worker_pid(tmp_path, 2, 1), signal.SIGKILL)
         wait_until(lambda: bench.starts == 4)
-        bench.course = Course(warm_up=0, iterations=50, enough_s=1e-9)
+        bench.schedule = TrialSchedule(warm_up=0, iterations=50, enough_s=1e-9)
         assert len(bench.measure(10, collective, None).steps_s) == 3
     assert [result.exit_code for result in results] == [0]
     for rank in range(2):
@@ -113,9 +113,9 @@ def test_trials_of_two_workers(tmp_path):
 
 @pytest.mark.parametrize(("step_s", "steps"), [(0.0, 40), (0.2, 40), (0.5, 20), (9.0, 3), (1e9, 3)])
 def test_of_long_steps_fewer_are_enough(step_s, steps):
-    assert Course(enough_s=10.0).measured_steps(step_s) == steps
-    assert Course().measured_steps(step_s) == 40
-    assert Course(iterations=2, enough_s=10.0).measured_steps(step_s) == 2
+    assert TrialSchedule(enough_s=10.0).measured_steps(step_s) == steps
+    assert TrialSchedule().measured_steps(step_s) == 40
+    assert TrialSchedule(iterations=2, enough_s=10.0).measured_steps(step_s) == 2
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from autodist.errors import SearchFailed, SearchInterrupted, SpaceEmpty, UsageEr
 from autodist.graph import Role
 from autodist.launch import ClusterLauncher, Job
 from autodist.resource_spec import Host, ResourceSpec, parse_hosts
-from autodist.search import Cost, Effort, hosts_of
+from autodist.search import Cost, ScoringBudget, hosts_of
 from autodist.simulator import Domain, Profile
 from autodist.tuning import LaunchedMeasurer, SearchRequest, captured_graph, search_offline
 from tests.strategies.examples import graph, variable
@@ -111,7 +111,7 @@ def searched(spec, utility, step_s=1.0, **settings):
     profile = Profile(step_s, dict.fromkeys(names, 0.0), dict.fromkeys(names, step_s), batch_size=64)
     domain = Domain.of(graph(*variables, *slots), spec, batch_size=64, profile=profile)
     request = SearchRequest(Path("unused"), simulator="events", utility=utility, **settings)
-    return search_offline(request, domain, Effort(300))
+    return search_offline(request, domain, ScoringBudget(300))
 
 
 def test_the_cheapest_leaves_out_hosts_that_cost_more_than_they_give():

@@ -7,17 +7,17 @@ import pytest
 from autodist.errors import StoreError, UsageError
 from autodist.resource_spec import ResourceSpec
 from autodist.search import SearchPlan, load_study
-from autodist.tuning import Course, create_study
+from autodist.tuning import TrialSchedule, create_study
 
 SCRIPT = Path(__file__).with_name("train.py")
-SHORT = Course(warm_up=1, iterations=3)
+SHORT = TrialSchedule(warm_up=1, iterations=3)
 
 
 @pytest.mark.slow
 def test_callbacks_see_each_trial_and_end_the_search(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUTODIST_CACHE", str(tmp_path / "cache"))
-    study = create_study("trials.db", sampler="local", course=SHORT, plan=SearchPlan())
+    study = create_study("trials.db", sampler="local", schedule=SHORT, plan=SearchPlan())
     seen = []
 
     def watch(study, trial):

@@ -13,7 +13,7 @@ from autodist.runtime.measuring import ProfileOrder
 from autodist.search import Measurement
 from autodist.simulator import ProfileCache
 from autodist.strategies import get
-from autodist.tuning import Course, LaunchedMeasurer, find_profile, profile
+from autodist.tuning import LaunchedMeasurer, TrialSchedule, find_profile, profile
 
 SCRIPT = Path(__file__).with_name("train.py")
 DEADLY = """
@@ -54,7 +54,7 @@ def serving(bench):
 
 @pytest.mark.slow  # tests/cli/test_search.py has a search that finds its profile again
 def test_a_search_measures_once(tmp_path):
-    bench = LaunchedMeasurer(ClusterLauncher(), job(tmp_path, workers=2), Course(1, 2, 60.0))
+    bench = LaunchedMeasurer(ClusterLauncher(), job(tmp_path, workers=2), TrialSchedule(1, 2, 60.0))
     cache, told = ProfileCache(tmp_path / "cache"), []
 
     def notice(text):

@@ -69,7 +69,7 @@ class Requests:
         except _REFUSALS as error:
             is_timeout = isinstance(error, CallError) and error.is_timeout
             answer = encode_json(Kind.REPLY, number, {"error": _text(error), "is_timeout": is_timeout})
-        self._holder.outlet.write(answer)
+        self._holder.writer.write(answer)
 
     # --- processes
 

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["Outlet", "read_some"]
+__all__ = ["DescriptorWriter", "read_some"]
 
 _HIGH_BYTES = 1 << 18
 _LOW_BYTES = 1 << 16
@@ -43,7 +43,7 @@ async def _readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
-class Outlet:
+class DescriptorWriter:
     """Writes to a descriptor as fast as its reader takes it, and keeps the rest.
 
     Args:

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from autodist.agent._processes import Ending, become_subreaper, children_ended
 from autodist.agent._settings import Settings
 from autodist.agent.holder._agent_requests import Requests
-from autodist.agent.holder._descriptors import Outlet, read_some
+from autodist.agent.holder._descriptors import DescriptorWriter, read_some
 from autodist.agent.holder._directory import remove_abandoned
 from autodist.agent.holder._isolation import mount_proc
 from autodist.agent.holder._prepared_place import PreparedPlace
@@ -68,8 +68,8 @@ class Holder:
     async def run(self) -> bool:
         """Greet, serve until the end, end everything; whether the launcher wanted it so."""
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.outlet = Outlet(1, lambda: self.finish("the launcher reads no more"))
-        self.streams = Streams(self.outlet.write, self.outlet.drain)
+        self.writer = DescriptorWriter(1, lambda: self.finish("the launcher reads no more"))
+        self.streams = Streams(self.writer.write, self.writer.drain)
         self._requests = Requests(self)
         self._watch_signals()
         self._greet()
@@ -83,7 +83,7 @@ class Holder:
         reason = await self._over
         await self.stop(now=False)
         self.event("ended", reason=reason)
-        await self.outlet.flush(_LAST_WORDS_S)
+        await self.writer.flush(_LAST_WORDS_S)
         if self._guard_is_gone:
             self.place.directory.remove()
         return not reason
@@ -101,12 +101,12 @@ class Holder:
 
     def event(self, name: str, **content: Any) -> None:
         """Tell the launcher something."""
-        self.outlet.write(encode_json(Kind.EVENT, 0, {"event": name, **content}))
+        self.writer.write(encode_json(Kind.EVENT, 0, {"event": name, **content}))
 
     async def output(self, rank: int, is_error: bool, data: bytes) -> None:
         """Pass on what a worker wrote; waits while the launcher is slow."""
-        await self.outlet.drain()
-        self.outlet.write(encode(Kind.OUTPUT, 2 * rank + is_error, data))
+        await self.writer.drain()
+        self.writer.write(encode(Kind.OUTPUT, 2 * rank + is_error, data))
 
     def exited(self, rank: int, exit_code: int | None, signal_name: str | None) -> None:
         """Pass on how a worker ended."""
@@ -140,7 +140,7 @@ class Holder:
             is_isolated=self.place.is_isolated,
             not_isolated_because=self.place.obstacle,
         )
-        self.outlet.write(self.settings.marker.encode() + json.dumps(dataclasses.asdict(greeting)).encode() + b"\n")
+        self.writer.write(self.settings.marker.encode() + json.dumps(dataclasses.asdict(greeting)).encode() + b"\n")
 
     # --- whom it watches
 
@@ -165,8 +165,8 @@ class Holder:
 
     def _take(self, frame: Frame) -> None:
         if frame.kind is Kind.BEAT:
-            if not self.outlet.is_congested:  # else the launcher has enough to hear
-                self.outlet.write(encode(Kind.BEAT))
+            if not self.writer.is_congested:  # else the launcher has enough to hear
+                self.writer.write(encode(Kind.BEAT))
             with contextlib.suppress(OSError):
                 self._guard.send(b"\0", socket.MSG_DONTWAIT)
         elif frame.kind is Kind.REQUEST:

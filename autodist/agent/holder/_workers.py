@@ -48,7 +48,7 @@ class Worker:
         self._process = process
         self._listener = listener
         self._ears = [
-            _Ear(pipe, lambda data, is_error=is_error: listener.output(rank, is_error, data))  # type: ignore[misc]
+            _PipeReader(pipe, lambda data, is_error=is_error: listener.output(rank, is_error, data))  # type: ignore[misc]
             for pipe, is_error in zip(pipes, (False, True), strict=True)
         ]
         self._reported: asyncio.Task[None] | None = None
@@ -96,7 +96,7 @@ class Worker:
             self._listener.exited(self.rank, None, _signal_name(-code))
 
 
-class _Ear:
+class _PipeReader:
     """Listens at one pipe until its last writer has closed it, which may be long after the worker's end."""
 
     def __init__(self, pipe: int, hand_on: Callable[[bytes], Awaitable[None]]) -> None:

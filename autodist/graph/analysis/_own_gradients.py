@@ -48,11 +48,11 @@ def bent_gradients(
         bodies: The functions of the step.
     """
     names = dict.fromkeys(backward)
-    found = _Bent(nodes, names, bodies, is_by_row)
+    found = _NonlinearNodes(nodes, names, bodies, is_by_row)
     return tuple(name for name in names if found.is_bent(nodes[name]))
 
 
-class _Bent:
+class _NonlinearNodes:
     """Looks at the nodes of a graph, or of a function, of which some depend on what comes from above."""
 
     def __init__(
@@ -121,5 +121,5 @@ class _Bent:
                 reached.update(name for name, result in results if node_of(result) in reached)
             if len(reached) == before:
                 break
-        inside = _Bent(nodes, reached, self._bodies)
+        inside = _NonlinearNodes(nodes, reached, self._bodies)
         return any(inside.is_bent(nodes[name]) for name in order if name in reached)

@@ -57,7 +57,7 @@ class _Resident:
 
 
 @dataclass(frozen=True)
-class _Elsewhere:
+class _RemoteVariable:
     """A variable that the session of another worker holds, whose devices are out of this one's reach."""
 
     rank: int
@@ -90,7 +90,7 @@ class SessionHost:
         self.outdated: set[str] = set()
         self._graph = tf.Graph()
         self._residents: dict[str, _Resident] = {}
-        self._elsewhere: dict[str, _Elsewhere] = {}
+        self._elsewhere: dict[str, _RemoteVariable] = {}
         self._asked_for: set[str] = set()
         self._freeing: dict[str, Any] = {}
         self._servers: list[Server] = []
@@ -262,7 +262,7 @@ class SessionHost:
         home = graph.placement[name]
         rank = graph.layout.rank_of_tf(home)
         if not self.wiring.server and rank != self.worker.rank:
-            self._elsewhere[name] = _Elsewhere(rank, shape, tf.as_dtype(dtype))
+            self._elsewhere[name] = _RemoteVariable(rank, shape, tf.as_dtype(dtype))
             return
         with self._graph.as_default():
             self._residents[name] = self._resident(name, dtype, shape, home)

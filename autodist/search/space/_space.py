@@ -17,7 +17,7 @@ from autodist.errors import SpaceEmpty
 from autodist.search.space._configs import strategies_of_choices
 from autodist.search.space._constraint_checks import refuse_meaningless
 from autodist.search.space._constraints import Rule
-from autodist.search.space.aspects import ASPECTS, Aspect, Choice, Scene
+from autodist.search.space.aspects import ASPECTS, Aspect, Choice, ChoiceContext
 from autodist.strategies import coupled_units, num_shards, verify
 from autodist.strategies.synchronizers import is_served
 
@@ -145,10 +145,10 @@ class Space:
         return {u.name for u in self.units if not u.choices or not self.families}
 
     def _options(self, unit: tuple[Variable, ...]) -> tuple[Choice, ...]:
-        scene = Scene(self.domain.graph, self.domain.spec, unit, self.communicators)
+        context = ChoiceContext(self.domain.graph, self.domain.spec, unit, self.communicators)
         choices = [Choice()]
         for aspect in self.aspects:
-            choices = [option for choice in choices for option in aspect.options(choice, scene)]
+            choices = [option for choice in choices for option in aspect.options(choice, context)]
         return tuple(choices)
 
     def _allowed(self, unit: tuple[Variable, ...], choices: tuple[Choice, ...]) -> tuple[Choice, ...]:

@@ -7,7 +7,7 @@
 from autodist.strategies.synchronizers._all_reduce_synchronizer import AllReduceSynchronizer
 from autodist.strategies.synchronizers._base import Check, Columns, Form, Synchronizer, Terms
 from autodist.strategies.synchronizers._broadcast_synchronizer import BroadcastSynchronizer
-from autodist.strategies.synchronizers._choice import Choice, Scene
+from autodist.strategies.synchronizers._choice import Choice, ChoiceContext
 from autodist.strategies.synchronizers._choice_words import is_served, words_of
 from autodist.strategies.synchronizers._everywhere import OnEveryWorker
 from autodist.strategies.synchronizers._ps_synchronizer import PSSynchronizer
@@ -20,11 +20,11 @@ __all__ = [
     "BroadcastSynchronizer",
     "Check",
     "Choice",
+    "ChoiceContext",
     "Columns",
     "Form",
     "OnEveryWorker",
     "PSSynchronizer",
-    "Scene",
     "Synchronizer",
     "Terms",
     "TileSynchronizer",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from autodist.strategies._problem import Problem
     from autodist.strategies._shard_messages import ShardMessages
     from autodist.strategies._strategy import GraphConfig, Strategy
-    from autodist.strategies.synchronizers._choice import Choice, Scene
+    from autodist.strategies.synchronizers._choice import Choice, ChoiceContext
 
 __all__ = ["Check", "Columns", "Form", "Synchronizer", "Terms"]
 
@@ -210,7 +210,7 @@ class Synchronizer(abc.ABC):
     # Searches and simulators -----------------------------------------------------------------------------------------
 
     @classmethod
-    def suits(cls, choice: Choice, scene: Scene) -> bool:
+    def suits(cls, choice: Choice, context: ChoiceContext) -> bool:
         """Whether a search may give it to variables."""
         return True
 

@@ -10,7 +10,7 @@ from autodist.strategies.synchronizers._base import Form
 from autodist.strategies.synchronizers._everywhere import OnEveryWorker
 
 if TYPE_CHECKING:
-    from autodist.strategies.synchronizers._choice import Choice, Scene
+    from autodist.strategies.synchronizers._choice import Choice, ChoiceContext
 
 __all__ = ["BroadcastSynchronizer"]
 
@@ -37,14 +37,14 @@ class BroadcastSynchronizer(OnEveryWorker):
     communicator: CarrierName = Collective.name
 
     @classmethod
-    def suits(cls, choice: Choice, scene: Scene) -> bool:
+    def suits(cls, choice: Choice, context: ChoiceContext) -> bool:
         """Whether the gradients have factors; those of a shard would save nothing."""
         from autodist.graph import factors_of
 
-        graph = scene.graph
+        graph = context.graph
         return choice.partition is None and all(
             graph.graph_def is not None and factors_of(graph, variable.name).obstacle is None
-            for variable in scene.variables
+            for variable in context.variables
         )
 
     @classmethod

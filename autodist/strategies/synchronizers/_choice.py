@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._shards import Partition
 
-__all__ = ["Choice", "Scene"]
+__all__ = ["Choice", "ChoiceContext"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Scene:
+class ChoiceContext:
     """What choices are made for.
 
     Attributes:

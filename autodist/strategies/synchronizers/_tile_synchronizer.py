@@ -160,7 +160,7 @@ class TileSynchronizer(Synchronizer):
         return cls(home)
 
     @classmethod
-    def suits(cls, choice: Choice, scene: object) -> bool:
+    def suits(cls, choice: Choice, context: object) -> bool:
         """No: :class:`~autodist.search.tilings.Tiled` finds which dims go together, for all variables at once."""
         return False
 

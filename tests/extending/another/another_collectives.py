@@ -17,11 +17,11 @@ from autodist.graph import NodeList
 from autodist.kernels import Combine, DistributedGraph, SynchronizerKernel, SyncPoint
 from autodist.strategies import (
     Choice,
+    ChoiceContext,
     Form,
     GraphConfig,
     OnEveryWorker,
     Problem,
-    Scene,
     ShardMessages,
     Strategy,
     StrategyBuilder,
@@ -152,8 +152,8 @@ class WideSum(OnEveryWorker):
         return (_dense,)
 
     @classmethod
-    def suits(cls, choice: Choice, scene: Scene) -> bool:
-        return all(variable.dtype == "float32" and not variable.is_sparse for variable in scene.variables)
+    def suits(cls, choice: Choice, context: ChoiceContext) -> bool:
+        return all(variable.dtype == "float32" and not variable.is_sparse for variable in context.variables)
 
     @classmethod
     def of_choice(cls, choice: Choice, home: str, group: int, stations: tuple[str, ...]) -> WideSum:

@@ -1,12 +1,12 @@
 """Aspects: in what strategies differ, each with its options for a variable on a cluster."""
 
-from autodist.search.space.aspects._base import Aspect, Choice, Scene
+from autodist.search.space.aspects._base import Aspect, Choice, ChoiceContext
 from autodist.search.space.aspects._compression import Compression
 from autodist.search.space.aspects._partition_aspect import Partitioning
 from autodist.search.space.aspects._serving import LocalAggregators, Proxies, Staleness
 from autodist.search.space.aspects._synchronizer import Synchronization
 
-__all__ = ["ASPECTS", "Aspect", "Choice", "Scene"]
+__all__ = ["ASPECTS", "Aspect", "Choice", "ChoiceContext"]
 
 ASPECTS: tuple[Aspect, ...] = (
     Partitioning(),

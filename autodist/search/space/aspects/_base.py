@@ -6,9 +6,9 @@ import abc
 from collections.abc import Iterator
 from typing import ClassVar
 
-from autodist.strategies import Choice, Scene
+from autodist.strategies import Choice, ChoiceContext
 
-__all__ = ["Aspect", "Choice", "Scene"]
+__all__ = ["Aspect", "Choice", "ChoiceContext"]
 
 
 class Aspect(abc.ABC):
@@ -27,5 +27,5 @@ class Aspect(abc.ABC):
     """What its options are called in rules, parameters aside; see :func:`words_of`."""
 
     @abc.abstractmethod
-    def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
+    def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
         """Return a choice in all the variants that the aspect has for it, the plainest first."""

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import ClassVar, final
 
-from autodist.search.space.aspects._base import Aspect, Choice, Scene
+from autodist.search.space.aspects._base import Aspect, Choice, ChoiceContext
 
 __all__ = ["Compression"]
 
@@ -24,8 +24,8 @@ class Compression(Aspect):
         {"compressor", *(encoder.partition("(")[0].lower() for encoder in _ENCODERS)}
     )
 
-    def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
+    def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
         """As they are, and by each encoder; verification says which of them a message can have."""
         yield choice
-        if sum(variable.size_bytes for variable in scene.variables) >= _WORTH_BYTES:
+        if sum(variable.size_bytes for variable in context.variables) >= _WORTH_BYTES:
             yield from (dataclasses.replace(choice, compressor=encoder) for encoder in _ENCODERS)

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, final
 
-from autodist.search.space.aspects._base import Aspect, Choice, Scene
+from autodist.search.space.aspects._base import Aspect, Choice, ChoiceContext
 from autodist.search.space.aspects._uneven_links import has_uneven_links
 from autodist.strategies import Partition, can_split
 
@@ -34,31 +34,31 @@ class Partitioning(Aspect):
     name: ClassVar[str] = "partition"
     words: ClassVar[frozenset[str]] = frozenset({"partition", "whole"})
 
-    def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
+    def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
         """The whole variable, then its partitions with shards that are worth their messages."""
         yield choice
-        [variable, *others] = scene.variables
-        if others or scene.spec.world_size == 1:
+        [variable, *others] = context.variables
+        if others or context.spec.world_size == 1:
             return
-        dims = [dim for dim in range(len(variable.shape)) if can_split(scene.graph, variable, dim)]
+        dims = [dim for dim in range(len(variable.shape)) if can_split(context.graph, variable, dim)]
         for partition in (
-            *_even(variable, dims, scene),
-            *_by_bandwidth(variable, dims, scene),
+            *_even(variable, dims, context),
+            *_by_bandwidth(variable, dims, context),
             *_blocks(variable, dims),
         ):
             yield dataclasses.replace(choice, partition=partition)
 
 
-def _even(variable: Variable, dims: list[int], scene: Scene) -> Iterator[Partition]:
-    hosts = scene.spec.world_size
+def _even(variable: Variable, dims: list[int], context: ChoiceContext) -> Iterator[Partition]:
+    hosts = context.spec.world_size
     counts = sorted({2, hosts // 2, hosts, 2 * hosts} - {0, 1})
     for dim, count in itertools.product(dims, counts):
         if count <= variable.shape[dim] and variable.size_bytes >= count * _MIN_SHARD_BYTES:
             yield _along(variable, {dim: count})
 
 
-def _by_bandwidth(variable: Variable, dims: list[int], scene: Scene) -> Iterator[Partition]:
-    spec = scene.spec
+def _by_bandwidth(variable: Variable, dims: list[int], context: ChoiceContext) -> Iterator[Partition]:
+    spec = context.spec
     if not dims or not has_uneven_links(spec):
         return
     length, rates = variable.shape[dims[0]], [host.bandwidth_gbps for host in spec.hosts]

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import ClassVar, final
 
-from autodist.search.space.aspects._base import Aspect, Choice, Scene
+from autodist.search.space.aspects._base import Aspect, Choice, ChoiceContext
 from autodist.search.space.aspects._uneven_links import has_uneven_links
 from autodist.strategies import PSSynchronizer
 
@@ -20,11 +20,11 @@ class LocalAggregators(Aspect):
     name: ClassVar[str] = "transfer"
     words: ClassVar[frozenset[str]] = frozenset({"transfer"})
 
-    def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
+    def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
         """Without stations, and with them where a host has several replicas."""
         yield choice
         if choice.synchronizer == PSSynchronizer.type and any(
-            len(host.replica_devices) > 1 for host in scene.spec.hosts
+            len(host.replica_devices) > 1 for host in context.spec.hosts
         ):
             yield dataclasses.replace(choice, transfer=True)
 
@@ -40,12 +40,12 @@ class Proxies(Aspect):
     name: ClassVar[str] = "proxy"
     words: ClassVar[frozenset[str]] = frozenset({"proxy"})
 
-    def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
+    def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
         """Without, and with one for dense variables that a step reads several times, or where some links are slower."""
         yield choice
-        is_dense = not any(variable.is_sparse for variable in scene.variables)
-        reads = max(scene.graph.uses[variable.name].reads for variable in scene.variables)
-        if choice.synchronizer == PSSynchronizer.type and is_dense and (reads > 1 or has_uneven_links(scene.spec)):
+        is_dense = not any(variable.is_sparse for variable in context.variables)
+        reads = max(context.graph.uses[variable.name].reads for variable in context.variables)
+        if choice.synchronizer == PSSynchronizer.type and is_dense and (reads > 1 or has_uneven_links(context.spec)):
             yield dataclasses.replace(choice, local_proxy=True)
 
 
@@ -62,7 +62,7 @@ class Staleness(Aspect):
     is_simulated: ClassVar[bool] = False
     words: ClassVar[frozenset[str]] = frozenset({"staleness", "async"})
 
-    def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
+    def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
         """None, some steps, and no bound."""
         yield choice
         if choice.synchronizer == PSSynchronizer.type:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar, final
 
 from autodist import carriers
-from autodist.search.space.aspects._base import Aspect, Choice, Scene
+from autodist.search.space.aspects._base import Aspect, Choice, ChoiceContext
 from autodist.strategies import Form, synchronizers
 
 __all__ = ["Synchronization"]
@@ -24,11 +24,11 @@ class Synchronization(Aspect):
         """See the base class."""
         return frozenset({*(kind.lower() for kind in synchronizers()), *carriers.names()})
 
-    def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
+    def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
         """A server where something installed carries what it gets and gives, and each way of collectives there is."""
-        streams = [(name, True) for name in scene.communicators if carriers.get(name).has_streams]
+        streams = [(name, True) for name in context.communicators if carriers.get(name).has_streams]
         kinds = synchronizers().values()
-        for communicator, on_servers in (*streams[:1], *((name, False) for name in scene.communicators)):
+        for communicator, on_servers in (*streams[:1], *((name, False) for name in context.communicators)):
             for kind in kinds:
-                if (kind.form is Form.SERVED) is on_servers and kind.suits(choice, scene):
+                if (kind.form is Form.SERVED) is on_servers and kind.suits(choice, context):
                     yield dataclasses.replace(choice, synchronizer=kind.type, communicator=communicator)

@@ -11,13 +11,13 @@ from autodist.coordination import DEFAULT_STEP_TIMEOUT_S, Worker
 from autodist.errors import TimedOut
 from autodist.runtime._step import CompiledStep
 
-__all__ = ["Settling"]
+__all__ = ["StepsTaken"]
 
 _SAY_EVERY_S = 2.0
 _LOOK_EVERY_S = 1.0
 
 
-class Settling:
+class StepsTaken:
     """What the workers of a scope tell each other of the steps that they have taken.
 
     With asynchronous servers a worker may be many steps ahead of another, so one that has finished waits for another as
