@@ -11,10 +11,12 @@ from autodist.graph._graph_def import (
     called_functions,
     constant_value,
     data_inputs,
+    full_name,
     is_stateful,
     itemsize,
     node_of,
     normalize,
+    num_outputs,
     output_shape,
     output_types,
     prune,
@@ -22,6 +24,7 @@ from autodist.graph._graph_def import (
     strip_missing_colocation,
     tensor_dtype,
     tensor_name,
+    tensor_shape,
 )
 from autodist.graph._identity import Identity
 from autodist.graph._nodes import NodeList
@@ -118,6 +121,7 @@ __all__ = [
     "draws_by_kernels",
     "draws_inside",
     "factors_of",
+    "full_name",
     "is_aligned",
     "is_stateful",
     "itemsize",
@@ -125,6 +129,7 @@ __all__ = [
     "marks_gradients",
     "node_of",
     "normalize",
+    "num_outputs",
     "output_shape",
     "output_types",
     "parse_mark",
@@ -138,5 +143,6 @@ __all__ = [
     "takes_rows",
     "tensor_dtype",
     "tensor_name",
+    "tensor_shape",
     "without_directories",
 ]

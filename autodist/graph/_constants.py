@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autodist.graph._graph_def import constant_value, data_inputs, is_stateful, node_of
+from autodist.graph._graph_def import constant_value, data_inputs, full_name, is_stateful, node_of
 from autodist.graph._scratch_graph import scratch_graph
 
 __all__ = ["is_zero", "static_value"]
@@ -37,7 +37,7 @@ def static_value(nodes: dict[str, Any], tensor: str) -> Any:
         node.input.extend(data_inputs(nodes[name]))
     with scratch_graph() as graph:
         tf.graph_util.import_graph_def(graph_def, name="")
-        output = graph.get_tensor_by_name(tensor if ":" in tensor else f"{tensor}:0")
+        output = graph.get_tensor_by_name(full_name(tensor))
         with tf.compat.v1.Session(graph=graph) as session:
             return session.run(output)
 

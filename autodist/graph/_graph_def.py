@@ -18,10 +18,12 @@ __all__ = [
     "called_functions",
     "constant_value",
     "data_inputs",
+    "full_name",
     "is_stateful",
     "itemsize",
     "node_of",
     "normalize",
+    "num_outputs",
     "output_shape",
     "output_types",
     "prune",
@@ -30,6 +32,7 @@ __all__ = [
     "strip_missing_colocation",
     "tensor_dtype",
     "tensor_name",
+    "tensor_shape",
     "topological_order",
 ]
 
@@ -69,6 +72,11 @@ def itemsize(dtype: str) -> int:
 def node_of(tensor: str) -> str:
     """Name of the node that makes a tensor or control input."""
     return tensor.partition(":")[0].removeprefix("^")
+
+
+def full_name(tensor: str) -> str:
+    """The name of a tensor with the number of the output that it is, as sessions want it."""
+    return tensor if ":" in tensor else f"{tensor}:0"
 
 
 def normalize(tensor: str) -> str:
@@ -126,6 +134,17 @@ def output_shape(node: Any, index: int = 0) -> tuple[int | None, ...] | None:
     if index >= len(shapes) or shapes[index].unknown_rank:
         return None
     return tuple(None if dim.size < 0 else dim.size for dim in shapes[index].dim)
+
+
+def num_outputs(node: Any) -> int:
+    """How many outputs a node with shapes from tracing has; 1 for one without."""
+    return len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1
+
+
+def tensor_shape(nodes: Mapping[str, Any], tensor: str) -> tuple[int | None, ...] | None:
+    """The static shape of a tensor; None if its rank is unknown."""
+    name, index = split_tensor(tensor)
+    return output_shape(nodes[name], index)
 
 
 def output_types(node: Any) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any, TypeAlias
 
-from autodist.graph import data_inputs, output_shape, split_tensor
+from autodist.graph import data_inputs, node_of, split_tensor, tensor_shape
 from autodist.graph.operators import Kind, is_kind, passes_on
 
 __all__ = ["Sizes"]
@@ -49,8 +49,7 @@ class Sizes:
         return self._found[tensor]
 
     def _traced(self, tensor: str) -> _Shape:
-        name, index = split_tensor(tensor)
-        return (output_shape(self._nodes[name], index) if name in self._nodes else None) or ()
+        return (tensor_shape(self._nodes, tensor) if node_of(tensor) in self._nodes else None) or ()
 
     def _sources(self, tensor: str) -> list[str]:
         """The tensors whose elements say how many this one has."""

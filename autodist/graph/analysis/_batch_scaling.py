@@ -14,7 +14,15 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
+from autodist.graph._graph_def import (
+    constant_value,
+    data_inputs,
+    node_of,
+    num_outputs,
+    output_shape,
+    tensor_dtype,
+    tensor_shape,
+)
 from autodist.graph.batch import SCALING_OF, Rows, Value
 from autodist.graph.batch import Kind as BatchKind
 from autodist.graph.operators import (
@@ -99,7 +107,7 @@ class ScalingRules:
         """The scalings of all outputs of a node."""
         if SCALING_OF in node.attr:
             return (self.of(node.attr[SCALING_OF].s.decode()),)
-        count = max(1, len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1)
+        count = max(1, num_outputs(node))
         inputs = [self.of(tensor) for tensor in data_inputs(node)]
         return tuple(self._output(node, inputs, index) for index in range(count))
 
@@ -191,8 +199,7 @@ class ScalingRules:
             node = self.nodes[node_of(node.input[0])]
         if node.op != "Shape":
             return None
-        name, index = split_tensor(node.input[0])
-        shape = output_shape(self.nodes[name], index)
+        shape = tensor_shape(self.nodes, node.input[0])
         return None if shape is None else (self.of(node.input[0]), shape)
 
     def _picked(self, node: Any, sizes: tuple[int | None, ...]) -> tuple[int | None, ...] | None:

@@ -23,6 +23,7 @@ from autodist.graph._graph_def import (
     output_types,
     split_tensor,
     tensor_dtype,
+    tensor_shape,
 )
 from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling, ScalingRules
 from autodist.graph.annotations import RATIO, SEED, by_of
@@ -149,9 +150,8 @@ class BatchDependence:
         """Whether the replicas' rows of a tensor, one after another, are those of one device."""
         if self.scaling(tensor) not in (BatchScaling.ROWS, BatchScaling.SUBSET):
             return False
-        name, index = split_tensor(tensor)
-        shape, rows = output_shape(self.nodes[name], index), self._value(tensor)
-        if name in self._backward or shape is None:
+        shape, rows = tensor_shape(self.nodes, tensor), self._value(tensor)
+        if node_of(tensor) in self._backward or shape is None:
             return True
         if not isinstance(rows, Rows) or rows.position is not None or rows.dim != 0 or shape.count(None) > 1:
             return False  # carriers join along dim 0

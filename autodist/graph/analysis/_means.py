@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
-from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
+from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, tensor_dtype, tensor_shape
 from autodist.graph._nodes import NodeList
 from autodist.graph.analysis._batch_scaling import BatchScaling
 from autodist.graph.analysis._dependence import WHOLE
@@ -80,8 +80,7 @@ def _divide_by_count(analysis: StepAnalysis, node: Any, added: NodeList) -> str 
 
 def _elements_of_results(analysis: StepAnalysis, tensor: str, axes: str) -> int | None:
     """How many elements the means of a tensor have, if all its dims but that of the batch are known."""
-    name, index = split_tensor(tensor)
-    shape, dims = output_shape(analysis.nodes[name], index), constant_value(analysis.nodes[node_of(axes)])
+    shape, dims = tensor_shape(analysis.nodes, tensor), constant_value(analysis.nodes[node_of(axes)])
     if shape is None or dims is None:
         return None
     gone = {int(dim) % len(shape) for dim in dims.reshape(-1)}

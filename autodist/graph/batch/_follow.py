@@ -12,9 +12,10 @@ from autodist.graph._graph_def import (
     VARIANT,
     called_functions,
     data_inputs,
-    output_shape,
+    num_outputs,
     output_types,
     split_tensor,
+    tensor_shape,
     topological_order,
 )
 from autodist.graph.batch._computing import chosen
@@ -140,12 +141,11 @@ class Follower:
 
     def _shape(self, tensor: str) -> Shape:
         if tensor not in self._shapes:
-            name, index = split_tensor(tensor)
-            self._shapes[tensor] = output_shape(self._nodes[name], index)
+            self._shapes[tensor] = tensor_shape(self._nodes, tensor)
         return self._shapes[tensor]
 
     def _results(self, node: Any) -> list[Shape]:
-        count = len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1
+        count = num_outputs(node)
         return [self._shape(node.name if k == 0 else f"{node.name}:{k}") for k in range(max(1, count))]
 
     def _follow(self, call: Call) -> _Found:

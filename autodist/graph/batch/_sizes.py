@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
-from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
+from autodist.graph._graph_def import constant_value, data_inputs, split_tensor, tensor_shape
 from autodist.graph.batch._rows import Batch, Rows, Size, Value
 from autodist.graph.operators import LONGEST, Passes, meaning, passes_on
 
@@ -49,7 +49,7 @@ class Sizes:
 
     def shape_of(self, tensor: str) -> Entries:
         """The entries of the shape of a tensor."""
-        shape = output_shape(self._nodes[node_of(tensor)], split_tensor(tensor)[1])
+        shape = tensor_shape(self._nodes, tensor)
         if shape is None:
             return None
         rows, open_dims = self._value(tensor), [d for d, size in enumerate(shape) if size is None]

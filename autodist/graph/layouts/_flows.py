@@ -18,6 +18,7 @@ from autodist.graph._graph_def import (
     data_inputs,
     is_stateful,
     node_of,
+    num_outputs,
     output_shape,
     tensor_dtype,
     tensor_name,
@@ -119,7 +120,7 @@ class Flows:
         return None
 
     def _outputs(self, node: Any, values: list[Value]) -> list[Value]:
-        count = max(1, len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1)
+        count = max(1, num_outputs(node))
         if all(value is None for value in values):
             return [None] * count
         refused: list[Value] = [Kind.MET] * count

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from autodist.graph._graph_def import data_inputs
+from autodist.graph._graph_def import data_inputs, num_outputs
 from autodist.graph.layouts._base import Cut, Dim, Multiple, Tile
 from autodist.graph.layouts._shapes import Inference, StepShapes
 from autodist.graph.operators import (
@@ -183,7 +183,7 @@ def meaning_of(node: Any, shapes: StepShapes) -> Meaning | None:
 def signature_of(node: Any, case: Inference) -> Signature:
     """A node with the shapes that it has for one number of examples."""
     tensors = data_inputs(node)
-    count = len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1
+    count = num_outputs(node)
     inputs = tuple(case.shape(tensor) for tensor in tensors)
     outputs = tuple(case.shape(f"{node.name}:{k}") for k in range(max(1, count)))
     return Signature(node.op, inputs, outputs, node.attr, _constants(tensors, case))

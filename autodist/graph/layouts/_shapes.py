@@ -17,6 +17,7 @@ import numpy as np
 from autodist.graph._graph_def import (
     constant_value,
     data_inputs,
+    full_name,
     is_stateful,
     node_of,
     output_types,
@@ -279,7 +280,7 @@ def _inferred(
         }
         nodes = {node.name: node for node in graph_def.node} if opened else {}
         shaped = {
-            _full(tensor): tf.compat.v1.placeholder(tensor_dtype(nodes, tensor), shape, "autodist_opened")
+            full_name(tensor): tf.compat.v1.placeholder(tensor_dtype(nodes, tensor), shape, "autodist_opened")
             for tensor, shape in opened.items()
         }
         tf.graph_util.import_graph_def(graph_def, input_map={**constants, **shaped}, name="")
@@ -305,7 +306,7 @@ def _run(graph_def: Any, given: Mapping[str, np.ndarray], wanted: list[str]) -> 
     needed = {tensor for node in graph_def.node for tensor in node.input if node_of(tensor) not in names}
     with scratch_graph() as graph:
         fed = {tensor: tf.constant(given["{}:{}".format(*split_tensor(tensor))]) for tensor in needed}
-        tf.graph_util.import_graph_def(graph_def, input_map={_full(t): c for t, c in fed.items()}, name="sizes")
+        tf.graph_util.import_graph_def(graph_def, input_map={full_name(t): c for t, c in fed.items()}, name="sizes")
         config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
         with tf.compat.v1.Session(graph=graph, config=config) as session:
             try:
@@ -313,10 +314,6 @@ def _run(graph_def: Any, given: Mapping[str, np.ndarray], wanted: list[str]) -> 
             except tf.errors.OpError as error:
                 raise ValueError(error.message) from error
     return dict(zip(wanted, map(np.asarray, values), strict=True))
-
-
-def _full(tensor: str) -> str:
-    return tensor if ":" in tensor else f"{tensor}:0"
 
 
 def _agreed(cases: Sequence[Sequence[Value]]) -> list[Value]:

@@ -8,7 +8,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from autodist.graph._graph_def import data_inputs, output_shape, split_tensor
+from autodist.graph._graph_def import data_inputs, num_outputs, output_shape, tensor_shape
 from autodist.graph.operators import (
     _by_row,
     _convolutions,
@@ -159,15 +159,11 @@ def signature_of(node: Any, nodes: Mapping[str, Any], constant: Callable[[str], 
 
     """
     tensors = data_inputs(node)
-    count = len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1
-
-    def shape(tensor: str) -> tuple[int | None, ...] | None:
-        name, index = split_tensor(tensor)
-        return output_shape(nodes[name], index)
+    count = num_outputs(node)
 
     return Signature(
         node.op,
-        tuple(map(shape, tensors)),
+        tuple(tensor_shape(nodes, tensor) for tensor in tensors),
         tuple(output_shape(node, k) for k in range(count)),
         node.attr,
         lambda position: constant(tensors[position]),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
+from autodist.graph._graph_def import constant_value, data_inputs, node_of, tensor_shape
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Gradient
 from autodist.graph.analysis import BatchScaling, StepAnalysis
@@ -194,7 +194,7 @@ class _Search:
 
     def _shape_of(self, node: Any, tensor: str, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The static shape of an input of a node whose value has `shape`."""
-        traced = self._traced(tensor)
+        traced = tensor_shape(self.analysis.nodes, tensor)
         if _is(node.op, Linearity.FIRST) or meaning(node.op).has_one_shape:
             return shape
         if passes_on(node.op, Passes.FORM):
@@ -202,7 +202,7 @@ class _Search:
         if node.op == "Transpose":
             order = self._order(node)
             return tuple(shape[order.index(dim)] for dim in range(len(shape)))
-        others = [self._traced(other) for other in data_inputs(node) if other != tensor]
+        others = [tensor_shape(self.analysis.nodes, other) for other in data_inputs(node) if other != tensor]
         if traced == shape or all(other == () for other in others):
             return shape
         raise Obstacle(f"op `{node.name}` ({node.op}) may broadcast the product")
@@ -216,10 +216,6 @@ class _Search:
             raise Obstacle(f"op `{node.name}` ({node.op}) has an order of dims that is not constant")
         order: list[int] = value.reshape(-1).tolist()
         return [order.index(dim) for dim in range(len(order))] if inverted else order
-
-    def _traced(self, tensor: str) -> tuple[int | None, ...] | None:
-        name, index = split_tensor(tensor)
-        return output_shape(self.analysis.nodes[name], index)
 
 
 def _filled(traced: tuple[int | None, ...], elements: int, node: Any) -> tuple[int, ...]:

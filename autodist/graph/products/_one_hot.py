@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autodist.graph._graph_def import constant_value, node_of, output_shape, split_tensor, tensor_dtype
+from autodist.graph._graph_def import constant_value, node_of, tensor_dtype, tensor_shape
 from autodist.graph.analysis import StepAnalysis
 from autodist.graph.operators import Passes, passes_on
 
@@ -54,8 +54,7 @@ def _makes_rows(analysis: StepAnalysis, node: Any, width: int) -> bool:
 
 
 def _is_last(analysis: StepAnalysis, axis: int, ids: str) -> bool:
-    name, index = split_tensor(ids)
-    shape = output_shape(analysis.nodes[name], index)
+    shape = tensor_shape(analysis.nodes, ids)
     return axis == -1 or (shape is not None and axis == len(shape))
 
 

@@ -11,15 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from autodist.graph._graph_def import (
-    constant_value,
-    data_inputs,
-    itemsize,
-    node_of,
-    output_shape,
-    split_tensor,
-    tensor_dtype,
-)
+from autodist.graph._graph_def import constant_value, data_inputs, itemsize, node_of, tensor_dtype, tensor_shape
 from autodist.graph.analysis import ROWLIKE, StepAnalysis
 from autodist.graph.operators import Kind, is_kind, passes_on
 from autodist.graph.products._one_hot import Ids, ids_of
@@ -107,7 +99,7 @@ def product_of(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Pro
     """
     if node.op == "MatMul":
         return _checked(analysis, node, _mat_mul(node, ("transpose_a", "transpose_b"), 2, shape))
-    if _is_batched(node) and len(_shape(analysis, node.input[0]) or ()) == 2:
+    if _is_batched(node) and len(tensor_shape(analysis.nodes, node.input[0]) or ()) == 2:
         return _checked(analysis, node, _mat_mul(node, ("adj_x", "adj_y"), 2, shape))
     if node.op == "Sum" and _is_batched(analysis.nodes[node_of(node.input[0])]):
         return _checked(analysis, node, _summed(analysis, node, shape))
@@ -140,7 +132,7 @@ def _row_counts(analysis: StepAnalysis, factor: Factor) -> Iterator[int | None]:
     tensor = factor.tensor
     while True:
         node = analysis.nodes[node_of(tensor)]
-        shape = _shape(analysis, tensor)
+        shape = tensor_shape(analysis.nodes, tensor)
         if shape is not None and shape.count(None) > 1:
             yield None
         elif shape is not None and None in shape and factor.width:
@@ -148,11 +140,6 @@ def _row_counts(analysis: StepAnalysis, factor: Factor) -> Iterator[int | None]:
         if not passes_on(node.op):
             return
         tensor = node.input[0]
-
-
-def _shape(analysis: StepAnalysis, tensor: str) -> tuple[int | None, ...] | None:
-    name, index = split_tensor(tensor)
-    return output_shape(analysis.nodes[name], index)
 
 
 def _named(node: Any) -> str:
@@ -197,8 +184,8 @@ def _mat_mul(
 def _summed(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> tuple[Factor, Factor, tuple[int, ...]]:
     """The factors of products of matrices that are summed over all leading dims."""
     inner = analysis.nodes[node_of(node.input[0])]
-    left, right = (_shape(analysis, tensor) for tensor in data_inputs(inner)[:2])
-    whole = _shape(analysis, node.input[0])
+    left, right = (tensor_shape(analysis.nodes, tensor) for tensor in data_inputs(inner)[:2])
+    whole = tensor_shape(analysis.nodes, node.input[0])
     if left is None or right is None or whole is None or left[:-2] != right[:-2]:
         raise Obstacle(f"{_named(inner)} has inputs whose leading dims are not known to be equal")
     if whole[-2:] != shape or not _sums_leading_dims(analysis, node, len(whole) - 2):
@@ -211,8 +198,8 @@ def _rows_by_number(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -
     rows, numbers = data_inputs(node)[:2]
     if any(analysis.scaling(tensor) not in ROWLIKE for tensor in (rows, numbers)):
         raise Obstacle(f"{_named(node)} does not contract the batch: its inputs have no rows of it")
-    traced = _shape(analysis, rows)
-    if len(shape) != 2 or traced is None or len(traced) != 2 or len(_shape(analysis, numbers) or ()) != 1:
+    traced = tensor_shape(analysis.nodes, rows)
+    if len(shape) != 2 or traced is None or len(traced) != 2 or len(tensor_shape(analysis.nodes, numbers) or ()) != 1:
         raise Obstacle(f"{_named(node)} is not known to add up the rows of a matrix")
     ids = Ids(numbers, tensor_dtype(analysis.nodes, numbers))
     left, right = Factor(numbers, (0,), (shape[0],), ids), Factor(rows, (0, 1), (shape[1],))

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any
 
 from autodist.errors import FixedRowsError
-from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
+from autodist.graph._graph_def import ancestors, data_inputs, node_of, tensor_shape
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import BatchScaling, StepAnalysis
 from autodist.graph.operators import Passes, broadcasts, passes_on
@@ -50,7 +50,7 @@ def refuse_fixed_beside_rows(graph: TrainingGraph, names: Sequence[str], line_of
 def _fixed_beside_rows(analysis: StepAnalysis, node: Any) -> Iterator[tuple[str, int]]:
     """The inputs of a fixed size where another one has the batch, and these sizes."""
     tensors = data_inputs(node)
-    shapes = [_shape(analysis, tensor) for tensor in tensors]
+    shapes = [tensor_shape(analysis.nodes, tensor) for tensor in tensors]
     if None in shapes:
         return
     rows = {_place_of_rows(analysis, tensor, len(shape or ())) for tensor, shape in zip(tensors, shapes, strict=True)}
@@ -66,11 +66,6 @@ def _place_of_rows(analysis: StepAnalysis, tensor: str, rank: int) -> int | None
     dim = analysis.dependence.dim_of_batch(tensor)
     is_open = analysis.scaling(tensor) in (BatchScaling.ROWS, BatchScaling.SUBSET)
     return None if dim is None or not is_open else rank - 1 - dim
-
-
-def _shape(analysis: StepAnalysis, tensor: str) -> tuple[int | None, ...] | None:
-    name, index = split_tensor(tensor)
-    return output_shape(analysis.nodes[name], index)
 
 
 def _origin(analysis: StepAnalysis, tensor: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autodist.graph._graph_def import OWN_GRADIENT, is_stateful, node_of, normalize, strip_missing_colocation
+from autodist.graph._graph_def import OWN_GRADIENT, full_name, is_stateful, node_of, normalize, strip_missing_colocation
 from autodist.graph.batch import BY
 from autodist.graph.operators import CALLS
 
@@ -29,9 +29,9 @@ def inline_calls(graph_def: Any) -> tuple[Any, dict[str, str]]:
 
 def resolved(tensor: str, aliases: dict[str, str]) -> str:
     """The tensor that has taken the place of another one, by its short name."""
-    full = tensor if ":" in tensor else f"{tensor}:0"
+    full = full_name(tensor)
     while full in aliases:
-        full = aliases[full] if ":" in aliases[full] else f"{aliases[full]}:0"
+        full = full_name(aliases[full])
     return normalize(full)
 
 
@@ -128,11 +128,10 @@ class _Inliner:
     def _resolve(self, tensor: str) -> str:
         if tensor.startswith("^"):
             return tensor
-        tensor = tensor if ":" in tensor else f"{tensor}:0"
+        tensor = full_name(tensor)
         while tensor in self.aliases:
             self.used.add(tensor)
-            tensor = self.aliases[tensor]
-            tensor = tensor if ":" in tensor else f"{tensor}:0"
+            tensor = full_name(self.aliases[tensor])
         return tensor
 
 

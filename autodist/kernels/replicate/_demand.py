@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from autodist.graph import (
     BatchScaling,
@@ -12,14 +11,13 @@ from autodist.graph import (
     data_inputs,
     draws_inside,
     node_of,
-    output_shape,
     reduction_of_met,
-    split_tensor,
     tensor_dtype,
+    tensor_shape,
 )
 from autodist.graph.operators import Kind, is_kind
 
-__all__ = ["NodeDemand", "tensor_shape"]
+__all__ = ["NodeDemand"]
 
 
 class NodeDemand:
@@ -172,9 +170,3 @@ class NodeDemand:
             name = node_of(self.analysis.nodes[name].input[0])
         self.inexact[name] = way
         return chosen
-
-
-def tensor_shape(nodes: dict[str, Any], tensor: str) -> tuple[int | None, ...] | None:
-    """Static shape of a tensor as traced."""
-    name, index = split_tensor(tensor)
-    return output_shape(nodes[name], index)

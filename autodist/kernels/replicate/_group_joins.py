@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from autodist.graph import BatchScaling, NodeList, tensor_dtype
+from autodist.graph import BatchScaling, NodeList, tensor_dtype, tensor_shape
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import Combine, SyncPoint
 from autodist.kernels._layout import Layout
 from autodist.kernels.replicate._batch_rows import FirstRows, entry_of
 from autodist.kernels.replicate._counter_based import CounterBasedRandom, elements_of_rows
-from autodist.kernels.replicate._demand import tensor_shape
 from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._shares import BatchShares
 

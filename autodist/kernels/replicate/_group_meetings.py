@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from autodist.graph import BatchScaling, GraphEditor, TrainingGraph, data_inputs, node_of, normalize, tensor_dtype
+from autodist.graph import (
+    BatchScaling,
+    GraphEditor,
+    TrainingGraph,
+    data_inputs,
+    node_of,
+    normalize,
+    tensor_dtype,
+    tensor_shape,
+)
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.layouts import NoPlanError
 from autodist.kernels.replicate._counter_based import elements_of_rows
-from autodist.kernels.replicate._demand import NodeDemand, tensor_shape
+from autodist.kernels.replicate._demand import NodeDemand
 from autodist.kernels.replicate._joins import has_constant_part
 from autodist.kernels.replicate._warnings import inexact_of
 from autodist.kernels.replicate._weights import GradientWeights

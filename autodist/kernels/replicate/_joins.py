@@ -18,11 +18,12 @@ from autodist.graph import (
     node_of,
     split_tensor,
     tensor_dtype,
+    tensor_shape,
 )
 from autodist.graph.operators import meaning
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels.replicate._batch_rows import FirstRows
-from autodist.kernels.replicate._demand import NodeDemand, tensor_shape
+from autodist.kernels.replicate._demand import NodeDemand
 from autodist.kernels.replicate._same_batches import compare_batches
 from autodist.kernels.replicate._shares import BatchShares
 from autodist.kernels.replicate._weights import GradientWeights

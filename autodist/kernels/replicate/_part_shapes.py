@@ -27,6 +27,7 @@ from autodist.graph import (
     node_of,
     output_shape,
     split_tensor,
+    tensor_shape,
 )
 from autodist.graph.batch import picked_beyond, turns
 from autodist.graph.operators import Kind, Passes, is_kind, meaning, passes_on
@@ -318,8 +319,7 @@ class _Check:
         return name
 
     def _shape(self, tensor: str) -> tuple[int | None, ...]:
-        name, index = split_tensor(tensor)
-        return output_shape(self.nodes[name], index) or ()
+        return tensor_shape(self.nodes, tensor) or ()
 
     def _refuse(self, what: str, name: str, hint: str) -> None:
         op = self.nodes[name].op

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autodist.graph import ID_DTYPE, NodeList, Role, TrainingGraph, tensor_dtype
+from autodist.graph import ID_DTYPE, NodeList, Role, TrainingGraph, tensor_dtype, tensor_shape
 from autodist.graph.layouts import WHOLE, BatchPlan, Layout, Partial, Whole
 from autodist.kernels._base import Combine, SyncPoint
 from autodist.kernels._base import Layout as Workers
-from autodist.kernels.replicate._demand import tensor_shape
 from autodist.kernels.replicate._exchange import Exchanges
 from autodist.kernels.replicate._group_joins import GroupJoins
 

@@ -16,10 +16,11 @@ from autodist.graph import (
     node_of,
     reduction_of_met,
     tensor_dtype,
+    tensor_shape,
 )
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.operators import Kind, is_kind
-from autodist.kernels.replicate._demand import NodeDemand, tensor_shape
+from autodist.kernels.replicate._demand import NodeDemand
 
 __all__ = ["inexact_of", "notes_of", "notes_of_halves", "warnings_of"]
 

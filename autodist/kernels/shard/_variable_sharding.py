@@ -18,13 +18,13 @@ from autodist.graph import (
     data_inputs,
     is_aligned,
     node_of,
-    output_shape,
     parse_mark,
     split_tensor,
     static_value,
     strip_missing_colocation,
     takes_rows,
     tensor_dtype,
+    tensor_shape,
 )
 from autodist.graph.operators import Asks, meaning
 from autodist.kernels.shard._shard_rows import RowsByShard, ShardBounds, join, look_up, with_shape
@@ -355,8 +355,7 @@ class VariableSharding:
 
     def _outside(self, cut: ShardedVariable, shard: int, tensor: str) -> str:
         """A shard's part of a tensor from outside of the update: cut where it has the variable's dims."""
-        name, index = split_tensor(tensor)
-        shape = output_shape(self.nodes[name], index)
+        shape = tensor_shape(self.nodes, tensor)
         assert shape is not None, tensor
         offset = len(cut.shape) - len(shape)
         part = cut.shards[shard]
@@ -368,6 +367,7 @@ class VariableSharding:
             return tensor
         key = (cut.number, shard, tensor)
         if key not in self.sliced:
+            name, index = split_tensor(tensor)
             label = f"{cut.copy(shard, name)}/slice_{index}"
             self.sliced[key] = self._slice(label, tensor, begin, size, tensor_dtype(self.nodes, tensor))
         return self.sliced[key]

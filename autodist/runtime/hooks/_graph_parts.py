@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autodist.errors import UsageError
-from autodist.graph import node_of
+from autodist.graph import full_name, node_of
 
 __all__ = ["behind", "consumed", "drawn_tensors", "for_this_worker", "refuse_queues"]
 
@@ -56,7 +56,7 @@ def refuse_queues(graph_def: Any) -> None:
 def consumed(graph_def: Any) -> set[str]:
     """The tensors that nodes take, by their full names."""
     tensors = {tensor for node in graph_def.node for tensor in node.input}
-    return {tensor if ":" in tensor else f"{tensor}:0" for tensor in tensors}
+    return set(map(full_name, tensors))
 
 
 def _forget(node: Any) -> None:

@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from autodist.graph import TrainingGraph, data_inputs, itemsize, node_of, normalize, tensor_dtype, tensor_name
+from autodist.graph import (
+    TrainingGraph,
+    data_inputs,
+    itemsize,
+    node_of,
+    normalize,
+    num_outputs,
+    tensor_dtype,
+    tensor_name,
+)
 from autodist.graph.layouts import Flows, Inference
 from autodist.graph.operators import (
     Expression,
@@ -69,7 +78,7 @@ class StepTensors:
     def outputs_of(self, name: str) -> int:
         """The number of a node's results."""
         node = self.nodes[name]
-        return len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1
+        return num_outputs(node)
 
     def _note(self, tensor: str) -> None:
         shape, node = self._sizes.shape(tensor), self.nodes[node_of(tensor)]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autodist.graph import CapturedStep
+from autodist.graph import CapturedStep, full_name
 from autodist.kernels import DistributedGraph
 from autodist.runtime.data import split_global
 from autodist.runtime.session import Server
@@ -101,7 +101,7 @@ class InProcessWorker:
         import tensorflow as tf
 
         options = tf.compat.v1.RunOptions(timeout_in_ms=int(_TIMEOUT_S * 1000))
-        wanted = [[f"step/{name}" for name in nodes], [_tensor(f"step/{name}") for name in fetches]]
+        wanted = [[f"step/{name}" for name in nodes], [full_name(f"step/{name}") for name in fetches]]
         found: list[Array] = self.session.run(wanted, feed, options=options)[1]
         return found
 
@@ -129,7 +129,3 @@ class InProcessWorker:
     def values(self) -> dict[str, Array]:
         """The variables that live here, by name."""
         return dict(zip(self._reads, self.session.run(list(self._reads.values())), strict=True))
-
-
-def _tensor(name: str) -> str:
-    return name if ":" in name else f"{name}:0"

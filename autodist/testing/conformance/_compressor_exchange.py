@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from autodist.compressors import Channel, Compressor
-from autodist.graph import NodeList
+from autodist.graph import NodeList, full_name
 
 __all__ = ["Exchange", "Step", "prefixed"]
 
@@ -127,7 +127,7 @@ class Exchange:
 
 def _name(worker: int, tensor: str) -> str:
     name = _PREFIX.format(worker) + tensor
-    return name if ":" in name else f"{name}:0"
+    return full_name(name)
 
 
 def prefixed(node: Any, prefix: str) -> Any:
