@@ -307,6 +307,7 @@ class Operator:
         finds_distinct: Whether it gives the distinct elements of its input, and where each element is among these.
         made_of: How others make its results, which can be cut along indices that it joins.
         needs_rows: Whether it fails, or gives a result of another shape, where there is no example.
+        draws_once: Whether it draws once for all examples, even where it gives a row for each.
         draws_in_order: Whether it draws the elements of its result in order, a fixed number for each value of a counter
             (as TensorFlow does on a CPU).
 
@@ -347,4 +348,5 @@ class Operator:
     finds_distinct: bool = False
     made_of: MadeOf | None = None
     needs_rows: bool = False
+    draws_once: bool = False
     draws_in_order: bool = False

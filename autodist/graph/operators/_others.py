@@ -125,6 +125,8 @@ _LIST_USES = {
     "TensorListPopBack": ListUse.POPS,
     "TensorListGather": ListUse.PICKS,
 }
+_ONCE = ("CandidateSampler", "Fractional", "ShuffleQueue", "ComputeAccidentalHits")
+"""Parts of the names of those that draw once for all examples."""
 _IN_ORDER = frozenset(["StatelessRandomUniformV2", "StatelessRandomNormalV2"])
 _FREE = frozenset(["Const", "Placeholder", "NoOp", "Shape", "ShapeN"])
 
@@ -151,6 +153,7 @@ OPERATORS = tuple(
         is_aligned=name in _ALIGNED.split(),
         list_use=_LIST_USES.get(name),
         finds_distinct=name == "Unique",
+        draws_once=any(part in name for part in _ONCE),
         draws_in_order=name in _IN_ORDER,
     )
     for kind, names in (

@@ -12,14 +12,12 @@ import zlib
 from typing import Any
 
 from autodist.graph import LOOPS, NodeList, called_functions, output_shape
+from autodist.graph.operators import meaning
 
 __all__ = ["ReplicaSeeds"]
 
 _SPREAD = 0x9E3779B97F4A7C15
 """Keeps the sequences of a replica apart from those of the next seeds: programs number their seeds."""
-
-_FOR_THE_BATCH = ("CandidateSampler", "Fractional", "ShuffleQueue", "ComputeAccidentalHits")
-"""Parts of names of ops that draw once for all examples, even where they give a row for each."""
 
 
 class ReplicaSeeds:
@@ -154,5 +152,5 @@ def _seed_by_name(node: Any, name: str) -> None:
 
 
 def _move_attributes(node: Any, replica: int) -> None:
-    if _is_seeded(node) and not any(kind in node.op for kind in _FOR_THE_BATCH):
+    if _is_seeded(node) and not meaning(node.op).draws_once:
         node.attr["seed2"].i = (node.attr["seed2"].i + _offset(replica, "int64")) % (1 << 63)
