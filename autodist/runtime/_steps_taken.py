@@ -1,4 +1,4 @@
-"""Settling: all workers wait until the servers have applied what was sent to them."""
+"""All workers wait until the servers have applied what was sent to them."""
 
 from __future__ import annotations
 
