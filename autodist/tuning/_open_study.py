@@ -165,7 +165,8 @@ def create_study(
     """
     return OpenStudy(
         SearchRequest(
-            Path(storage or trials_file()), schedule=schedule or TrialSchedule(), plan=plan, searcher=sampler, simulator=simulator,
-            rules=Rule.all_of(fix, exclude), may_resume=load_if_exists, seed=seed, profiles=ProfileCache.of_user(),
+            Path(storage or trials_file()), schedule=schedule or TrialSchedule(), plan=plan, searcher=sampler,
+            simulator=simulator, rules=Rule.all_of(fix, exclude), may_resume=load_if_exists, seed=seed,
+            profiles=ProfileCache.of_user(),
         )
     )  # fmt: skip

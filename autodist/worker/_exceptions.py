@@ -62,7 +62,7 @@ class _Call:
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Told:
     """What an exception says: what kind of error it is, its message, and the user's calls, the innermost last."""
 
     kind: str
@@ -115,7 +115,7 @@ def _is_module(frame: object) -> bool:
     return bool(code.co_name == "<module>" and names.get("__name__") == "__main__" and is_user_code(code.co_filename))
 
 
-def _own(error: BaseException, told: _Said) -> AutoDistError | None:
+def _own(error: BaseException, told: _Told) -> AutoDistError | None:
     """Return the error if it is one of ours; of one that AutoGraph has raised again, the text holds the hint."""
     if isinstance(error, AutoDistError) and told.message == error.message:
         return error
@@ -126,12 +126,12 @@ def _own(error: BaseException, told: _Said) -> AutoDistError | None:
     return AutoDistError(message, hint=hint.removesuffix(")")) if message else AutoDistError(hint)
 
 
-def _told(error: BaseException) -> _Said:
+def _told(error: BaseException) -> _Told:
     if isinstance(error, AutoDistError) and not _IN_USER_CODE.match(error.message):
-        return _Said(type(error).__name__, error.message, _calls(error))
+        return _Told(type(error).__name__, error.message, _calls(error))
     if isinstance(error, SyntaxError) and error.filename:
-        return _Said(type(error).__name__, error.msg, (*_calls(error), _Call(error.filename, error.lineno or 0)))
-    return _unwrapped(_Said(type(error).__name__, _COLOURS.sub("", str(error)), _calls(error)))
+        return _Told(type(error).__name__, error.msg, (*_calls(error), _Call(error.filename, error.lineno or 0)))
+    return _unwrapped(_Told(type(error).__name__, _COLOURS.sub("", str(error)), _calls(error)))
 
 
 def _calls(error: BaseException) -> tuple[_Call, ...]:
@@ -139,7 +139,7 @@ def _calls(error: BaseException) -> tuple[_Call, ...]:
     return tuple(_Call(file, line) for frame, line in frames if is_user_code(file := frame.f_code.co_filename))
 
 
-def _unwrapped(told: _Said) -> _Said:
+def _unwrapped(told: _Told) -> _Told:
     """Take off what AutoGraph, Keras and TensorFlow's executor put around the error of a user's function."""
     for unwrap in (_without_autograph, _without_keras, _without_executor):
         inner = unwrap(told)
@@ -148,7 +148,7 @@ def _unwrapped(told: _Said) -> _Said:
     return told
 
 
-def _without_autograph(told: _Said) -> _Said | None:
+def _without_autograph(told: _Told) -> _Told | None:
     """``in user code:``, the calls, an empty line, and then the error with its kind, all of it indented."""
     match = _IN_USER_CODE.match(told.message)
     if match is None:
@@ -158,7 +158,7 @@ def _without_autograph(told: _Said) -> _Said | None:
     return _of_text(rest or calls, told.kind, (*told.calls, *_calls_in(calls)))
 
 
-def _without_keras(told: _Said) -> _Said | None:
+def _without_keras(told: _Told) -> _Told | None:
     """The layer, and what it was called with; or that its output's shape is therefore not known."""
     match = _KERAS.match(told.message.strip())
     if match is not None:
@@ -167,7 +167,7 @@ def _without_keras(told: _Said) -> _Said | None:
     return None if match is None else replace(told, message=match["inner"])
 
 
-def _without_executor(told: _Said) -> _Said | None:
+def _without_executor(told: _Told) -> _Told | None:
     """The function that the node is in, the node, and of a Python function its own traceback."""
     text = _FUNCTION_NODE.sub("", told.message)
     inside = _PYTHON_INSIDE.search(text)
@@ -185,9 +185,9 @@ def _without_executor(told: _Said) -> _Said | None:
     return None if text == told.message else replace(told, message=text)
 
 
-def _of_text(text: str, kind: str, calls: tuple[_Call, ...]) -> _Said:
+def _of_text(text: str, kind: str, calls: tuple[_Call, ...]) -> _Told:
     match = _KIND.match(text)
-    return _Said(kind if match is None else match["kind"], text[match.end() :] if match else text, calls)
+    return _Told(kind if match is None else match["kind"], text[match.end() :] if match else text, calls)
 
 
 def _calls_in(text: str) -> tuple[_Call, ...]:
@@ -195,7 +195,7 @@ def _calls_in(text: str) -> tuple[_Call, ...]:
     return tuple(call for call in found if is_user_code(call.file))
 
 
-def _sentence(told: _Said) -> str:
+def _sentence(told: _Told) -> str:
     lines = told.message.strip().split("\n")
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f"... and {len(lines) - _MOST_LINES} more lines"]
