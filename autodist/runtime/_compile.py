@@ -84,13 +84,12 @@ class Compiler:
         """Whether there is a strategy so far by which workers can share what trains nothing."""
         return bool(self._steps.strategies)
 
-    def compile_captured(self, captured: CapturedStep, arguments: Arguments, *, local: bool) -> CompiledStep:
+    def compile_captured(self, captured: CapturedStep, arguments: Arguments) -> CompiledStep:
         """Compile a step that has been traced.
 
         Args:
             captured: The step.
             arguments: Those of its first call.
-            local: Whether they are this worker's part of the global batch.
 
         Raises:
             StrategyError: The strategy does not fit it.

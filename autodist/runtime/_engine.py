@@ -336,7 +336,7 @@ class Engine:
             return self._compiler.plan(captured) is not None
 
         self._first_steps.begin(captured, take, is_first=not self.strategies)
-        return self._compiler.compile_captured(captured, arguments, local=local)
+        return self._compiler.compile_captured(captured, arguments)
 
     def _change(self, strategy: Strategy, key: Any) -> bool:
         """Go on by another strategy, between two steps, or as before if it can't be compiled; returns whether it can.

@@ -63,7 +63,7 @@ def shard_messages(
                 yield found if number is None else found.changed(shard=number)
 
 
-def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:
+def state_messages(strategy: Strategy, graph: TrainingGraph) -> ShardMessages:
     """What is joined besides gradients: the batch size, statistics of the batch, losses and other outputs."""
     statistics = sum(v.size_bytes for v in graph.variables if v.role.value == "statistic")
     shapes = [(o.shape, _itemsize(o.dtype)) for o in graph.outputs if o.shape is not None]

@@ -73,7 +73,7 @@ def traffic(
         Flow(m.variable, m.shard, _only_real(_coded(_links(m, cluster, parts), _links(m.coded, cluster, parts), spec)))
         for m in messages
     ]
-    state = state_messages(strategy, graph, size)
+    state = state_messages(strategy, graph)
     flows.append(Flow(None, None, _only_real(_links(state, cluster, parts))))
     sparse = {m.variable: m.gradient_rows * size for m in messages if m.gradient_rows}
     guessed = tuple(dict.fromkeys(m.variable for m in messages if m.is_guess and m.variable not in (rows or {})))

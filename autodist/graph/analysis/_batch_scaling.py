@@ -120,7 +120,7 @@ class ScalingRules:
         if ROWLIKE & set(inputs):
             return self._reduced(node, inputs, index)
         if BatchScaling.SHAPE in inputs:
-            return self._of_shape(node, inputs)
+            return self._of_shape(node)
         if node.op == "FloorDiv" and inputs[0] is BatchScaling.COUNT and inputs[1] in _INVARIANT:
             return BatchScaling.COUNT if self.is_multiple(node.name) else BatchScaling.MIXED
         if self._is_rounded(node) and set(inputs) - _INVARIANT:
@@ -168,7 +168,7 @@ class ScalingRules:
             return BatchScaling.MEAN
         return BatchScaling.MIXED
 
-    def _of_shape(self, node: Any, inputs: list[BatchScaling]) -> BatchScaling:
+    def _of_shape(self, node: Any) -> BatchScaling:
         """The scaling of what is computed from the shape of a tensor with a batch dim."""
         if passes_on(node.op, Passes.SAME, Passes.TYPE):
             return BatchScaling.SHAPE

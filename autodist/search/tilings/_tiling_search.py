@@ -220,7 +220,7 @@ class _Search:
         is_better = True
         while is_better:
             is_better = False
-            for domains in self._neighbourhoods(tables, best[1].layouts, every):
+            for domains in self._neighbourhoods(best[1].layouts, every):
                 other = self._weighed(priced_by(tables, self._solved(tables, domains, every)))
                 if other[0] < best[0] * (1 - 1e-9):
                     best, is_better = other, True
@@ -228,7 +228,7 @@ class _Search:
         return replace(best[1], after_each=found.after_each)
 
     def _neighbourhoods(
-        self, tables: Tables, layouts: tuple[States, ...], every: Sequence[tuple[Combination, ...]]
+        self, layouts: tuple[States, ...], every: Sequence[tuple[Combination, ...]]
     ) -> Iterator[list[tuple[States, ...]]]:
         """Layouts near to those that are there: any axis of each tensor if tables are small enough, else one of all."""
         near = self._domains.near(layouts)
