@@ -21,8 +21,8 @@ LITTLE_GB = 0.4
 RUN_MB = 45
 """What a run takes with a tiny model."""
 
-MOST_OF_HALF = 1.6
-"""What a worker of two may take, as a multiple of half of one device's; how many updates run at once varies."""
+MOST_OF_HALF = 1.4
+"""What a worker of two may take, as a multiple of half of one device's; large updates wait for each other."""
 
 SCRIPT = Path(__file__).with_name("room_script.py")
 
@@ -148,14 +148,8 @@ def trained_on_two(directory):
     return alone, workers
 
 
-def test_building_a_model_does_not_take_the_memory_of_all_of_it(tmp_path):
+def test_neither_building_a_model_nor_steps_take_the_memory_of_all_of_it(tmp_path):
     alone, workers = trained_on_two(tmp_path)
     for peaks in workers:
         assert peaks["built"] < alone["built"] / 2
-
-
-@pytest.mark.slow  # beside other tests, all updates of a step may run at once, which takes half as much memory again
-def test_steps_do_not_take_the_memory_of_all_of_a_model(tmp_path):
-    alone, workers = trained_on_two(tmp_path)
-    for peaks in workers:
         assert peaks["trained"] - RUN_MB < MOST_OF_HALF * alone["trained"] / 2
