@@ -27,6 +27,9 @@ LENGTHS = {
     "filled up to 16": lambda p: tf.pad(p, [[0, tf.maximum(0, 16 - count(p))], [0, 0]]) ** 2,
     "rest of a division": lambda p: p[: count(p) % 4 + 1],
     "quarters": quarters,
+    "in pairs": lambda p: p[: count(p) // 2 * 2] ** 2,
+    "filled up to pairs": lambda p: tf.reshape(tf.pad(p, [[0, count(p) % 2], [0, 0]]), [-1, 2, 3])[:, 0] ** 2,
+    "every second twice": lambda p: tf.repeat(p[::2], 2, 0) ** 2,
     "halves": lambda p: p[: count(p) // 2 + 1] * p[count(p) - count(p) // 2 - 1 :],
     "singular values": lambda p: tf.linalg.svd(p, compute_uv=False),
 }

@@ -95,3 +95,11 @@ def test_sums_that_may_overflow_on_one_device_alone_are_told(kind, compared):
     assert [note.partition(", ")[0] for note in graph.notes] == (
         ["`Mean` (Mean) adds up float16 of all examples"] if kind == "float16" else []
     )
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_gradients_whose_parts_may_overflow_alone_are_told(policy):
+    step, arrays = trained(keras.layers.Dense(3, dtype=keras.DTypePolicy(policy)), keras.layers.Activation("tanh"))
+    _, graph = single.rewritten(step, arrays, 2)
+    said = [note.partition(" are ")[0] for note in graph.notes]
+    assert said == (["gradients in float16"] if policy == "mixed_float16" else [])

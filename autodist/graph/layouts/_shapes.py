@@ -1,8 +1,8 @@
 """Shapes and small whole numbers of a step, as functions of the number of examples.
 
-TensorFlow's own shape inference is asked for a large batch and for a small one: a length that grows with the batch is a
-multiple of it, one that is equal for both is fixed. What the step computes from shapes (the shape that a tensor is
-reshaped to, the dims that a gradient is summed over) is computed by TensorFlow for both as well.
+TensorFlow's own shape inference is asked for a large batch, a small one and an odd one: a length that grows with the
+batch is a multiple of it, one that is equal for all is fixed. What the step computes from shapes (the shape that a
+tensor is reshaped to, the dims that a gradient is summed over) is computed by TensorFlow for these as well.
 """
 
 from __future__ import annotations
@@ -10,28 +10,24 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from autodist.graph._graph_def import (
     constant_value,
     data_inputs,
-    full_name,
     is_stateful,
     node_of,
     output_types,
     split_tensor,
-    strip_missing_colocation,
-    tensor_dtype,
     tensor_name,
     topological_order,
 )
-from autodist.graph._nodes import NodeList
-from autodist.graph._scratch_graph import scratch_graph
 from autodist.graph.batch import Kind, Value
 from autodist.graph.layouts._base import Dim, Multiple, Shape
 from autodist.graph.layouts._flows import Flows
+from autodist.graph.layouts._sized_steps import Variables, computed_sizes, inferred_shapes, sized_step
 from autodist.graph.operators import meaning
 
 __all__ = ["Inference", "StepShapes", "Variables"]
@@ -41,9 +37,9 @@ _MANY = 5040
 _OTHERS = (2, 3, 5, 7, 11, 13, 12, 48, 60, 240, 420, 1680, 7560)
 """Other numbers, of which the first is taken that the step can be for. They are small if possible: what takes the
 first 16 rows, or the rest of a division, gives another length for these, and is not taken for one that is fixed."""
-
-Variables: TypeAlias = Mapping[str, tuple[str, "tuple[int | None, ...]"]]
-"""By placeholder of a handle, the element type and the shape of the variable."""
+_ODD = (13, 17, 11, 19, 7, 5, 3)
+"""Numbers of which one is asked for besides, if the step can be for any: what takes the largest even number of rows, or
+pads to one, gives all of them for the others."""
 
 _MOST_TURNS, _MOST_ENTRIES = 4, 64
 """Larger tensors are no shapes."""
@@ -80,7 +76,7 @@ class Inference:
         self._flows = flows
         self._nodes = {node.name: node for node in graph_def.node}
         self._order = topological_order(self._nodes)
-        sized = _sized(graph_def, split, variables, size)
+        sized = sized_step(graph_def, split, variables, size)
         if like is not None and self._holds(sized, *like.scaled(size)):
             return
         self._numbers: dict[str, np.ndarray] = {}
@@ -119,7 +115,7 @@ class Inference:
         return _are_among(numbers, self._numbers)
 
     def _infer(self, sized: Any, numbers: dict[str, np.ndarray]) -> None:
-        self._shapes = _inferred(sized, numbers, self._opened)
+        self._shapes = inferred_shapes(sized, numbers, self._opened)
         self._numbers = self._computed()
         if self._flows:
             self.followed = self._flows.followed(self)
@@ -186,7 +182,7 @@ class Inference:
             copy.attr.pop("_class", None)
             wanted.extend(f"{name}:{k}" for k in range(len(self._shapes[name])))
         if wanted:
-            computed = _run(graph_def, found, wanted)
+            computed = computed_sizes(graph_def, found, wanted)
             found.update((tensor, value) for tensor, value in computed.items() if value.size <= _MOST_ENTRIES)
         return found
 
@@ -241,81 +237,6 @@ def _are_among(some: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) 
     return all(tensor in found and np.array_equal(value, found[tensor]) for tensor, value in some.items())
 
 
-def _sized(graph_def: Any, split: Container[str], variables: Variables, size: int) -> Any:
-    """A step for one number of examples, whose variables have their shapes, and in which nothing waits."""
-    import tensorflow as tf
-
-    copy = tf.compat.v1.GraphDef()
-    copy.CopyFrom(graph_def)
-    for node in copy.node:
-        node.attr.pop("_output_shapes", None)
-        node.device = ""
-        if any(tensor.startswith("^") for tensor in node.input):
-            given = data_inputs(node)
-            del node.input[:]
-            node.input.extend(given)
-        if node.name in split:
-            node.attr["shape"].shape.dim[0].size = size
-        elif node.name in variables:
-            dtype, shape = variables[node.name]
-            handles = NodeList()
-            handles.add("VarHandleOp", node.name, dtype=dtype, shape=shape)
-            node.CopyFrom(handles.nodes[0])
-    strip_missing_colocation(copy)
-    return copy
-
-
-def _inferred(
-    graph_def: Any, numbers: Mapping[str, np.ndarray], opened: Mapping[str, tuple[int | None, ...]]
-) -> dict[str, list[tuple[int | None, ...] | None]]:
-    """The static shapes of all nodes, where some small tensors are known to be constant, and some shapes are known."""
-    import tensorflow as tf
-
-    constant = {node.name for node in graph_def.node if node.op == "Const"}
-    with scratch_graph() as graph:
-        constants = {
-            tensor: tf.constant(value, name="autodist_known")
-            for tensor, value in numbers.items()
-            if node_of(tensor) not in constant
-        }
-        nodes = {node.name: node for node in graph_def.node} if opened else {}
-        shaped = {
-            full_name(tensor): tf.compat.v1.placeholder(tensor_dtype(nodes, tensor), shape, "autodist_opened")
-            for tensor, shape in opened.items()
-        }
-        tf.graph_util.import_graph_def(graph_def, input_map={**constants, **shaped}, name="")
-        found = {
-            operation.name: [None if o.shape.rank is None else tuple(o.shape.as_list()) for o in operation.outputs]
-            for operation in graph.get_operations()
-        }
-    for tensor, known in opened.items():
-        name, index = split_tensor(tensor)
-        found[name][index] = known
-    return found
-
-
-def _run(graph_def: Any, given: Mapping[str, np.ndarray], wanted: list[str]) -> dict[str, np.ndarray]:
-    """The values of some tensors of a graph, some of whose inputs are given.
-
-    Raises:
-        ValueError: TensorFlow refuses to compute them.
-    """
-    import tensorflow as tf
-
-    names = {node.name for node in graph_def.node}
-    needed = {tensor for node in graph_def.node for tensor in node.input if node_of(tensor) not in names}
-    with scratch_graph() as graph:
-        fed = {tensor: tf.constant(given["{}:{}".format(*split_tensor(tensor))]) for tensor in needed}
-        tf.graph_util.import_graph_def(graph_def, input_map={full_name(t): c for t, c in fed.items()}, name="sizes")
-        config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
-        with tf.compat.v1.Session(graph=graph, config=config) as session:
-            try:
-                values = session.run([f"sizes/{tensor}" for tensor in wanted])
-            except tf.errors.OpError as error:
-                raise ValueError(error.message) from error
-    return dict(zip(wanted, map(np.asarray, values), strict=True))
-
-
 def _agreed(cases: Sequence[Sequence[Value]]) -> list[Value]:
     """What is known of tensors for all numbers of examples; one that is as long as a batch by chance is not for all."""
     return [values[0] if len(set(values)) == 1 else Kind.MET for values in zip(*cases, strict=True)]
@@ -343,11 +264,12 @@ class StepShapes:
         batch = set(split)
         first = Inference(graph_def, batch, variables, _MANY if fixed is None else fixed, flows)
         self.cases: tuple[Inference, ...] = (first,)
-        for size in _OTHERS if fixed is None else ():
-            if not (flows and first.has_multiples(size)):
-                with contextlib.suppress(ValueError):  # the step can't be for so few
-                    self.cases = first, Inference(graph_def, batch, variables, size, flows, first)
-                    break
+        for sizes in (_OTHERS, _ODD) if fixed is None else ():
+            for size in sizes:
+                if not (flows and first.has_multiples(size)):
+                    with contextlib.suppress(ValueError):  # the step can't be for so few
+                        self.cases = *self.cases, Inference(graph_def, batch, variables, size, flows, first)
+                        break
         if fixed is None and len(self.cases) == 1:
             raise ValueError(f"they are for {_MANY} examples, but for no other number")
         self._sizes = tuple(case.size for case in self.cases)

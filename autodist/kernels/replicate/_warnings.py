@@ -9,6 +9,7 @@ from math import prod
 from autodist.graph import (
     ROWLIKE,
     BatchScaling,
+    StepAnalysis,
     TrainingGraph,
     called_functions,
     data_inputs,
@@ -88,13 +89,29 @@ def notes_of_halves(graph: TrainingGraph) -> tuple[str, ...]:
         and tensor_dtype(nodes, name) == "float16"
         and any(analysis.scaling(tensor) in ROWLIKE for tensor in data_inputs(nodes[name]))
     )
-    name = next(sums, None)
-    if name is None:
-        return ()
-    return (
-        f"`{name}` ({nodes[name].op}) adds up float16 of all examples, and each replica its own: where the sum of "
-        "one device is beyond 65504, so infinite, theirs may not be; compute losses in float32 by `tf.cast`",
-    )
+    summed = next(sums, None)
+    gradient = next((name for name in analysis.marks if _is_half_gradient(analysis, name)), None)
+    notes = []
+    if summed is not None:
+        notes.append(
+            f"`{summed}` ({nodes[summed].op}) adds up float16 of all examples, and each replica its own: where the sum "
+            "of one device is beyond 65504, so infinite, theirs may not be; compute losses in float32 by `tf.cast`"
+        )
+    if gradient is not None:
+        notes.append(
+            "gradients in float16 are rounded for each replica's part of the batch: where a part is beyond 65504, so "
+            "infinite, the gradient of one device need not be, and a `LossScaleOptimizer` leaves out another step; "
+            "bfloat16 has no such limit"
+        )
+    return tuple(notes)
+
+
+def _is_half_gradient(analysis: StepAnalysis, mark: str) -> bool:
+    """Whether a gradient is computed in float16 from a batch, perhaps cast behind that, and is no row of an example."""
+    tensor = analysis.nodes[mark].input[0]
+    source = analysis.nodes[node_of(tensor)]
+    kind = tensor_dtype(analysis.nodes, source.input[0] if source.op == "Cast" else tensor)
+    return analysis.marks[mark].part == "dense" and source.name in analysis.scalings and kind == "float16"
 
 
 def _layers(names: Iterable[str], variables: Iterable[str]) -> str:
