@@ -105,19 +105,17 @@ def _json(certificate: Certificate) -> str:
 
 
 def _show(certificate: Certificate) -> None:
-    from rich import box
-    from rich.table import Table
+    from autodist.report import fitted_table, output_console, table_console
 
-    from autodist.report import output_console
-
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("Array", overflow="fold")
-    for header in ("Rank", "Relative", "Absolute"):
-        table.add_column(header, justify="right")
-    for d in certificate.differences[:_ROWS]:
-        table.add_row(d.name, str(d.rank), f"{d.relative:.1e}", f"{d.absolute:.1e}")
-    console = output_console()
-    console.print(table)
+    shown = certificate.differences[:_ROWS]
+    columns = {
+        "Array": [d.name for d in shown],
+        "Rank": [str(d.rank) for d in shown],
+        "Relative": [f"{d.relative:.1e}" for d in shown],
+        "Absolute": [f"{d.absolute:.1e}" for d in shown],
+    }
+    tables, console = table_console(), output_console()
+    tables.print(fitted_table(columns, tables.width, right=tuple(columns)[1:], shrink={"Array": 20}))
     rest = len(certificate.differences) - _ROWS
     if rest > 0:
         console.print(f"and {counted(rest, 'array')} that differ{'s' if rest == 1 else ''} less")

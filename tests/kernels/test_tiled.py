@@ -158,6 +158,39 @@ def test_values_are_picked_out_of_a_variable_by_their_coordinates(strategy):
     assert np.abs(value - begun).max() > 1e-3
 
 
+def test_a_gradient_in_which_no_example_has_a_part():
+    """As that of a generator, if the script says how many examples of noise it gets."""
+    numbers = np.random.default_rng(0)
+    maker = tf.Variable(numbers.normal(size=(6, 8)).astype(np.float32), name="maker")
+    judge = tf.Variable(numbers.normal(size=(8, 4)).astype(np.float32), name="judge")
+    noise = numbers.normal(size=(5, 6)).astype(np.float32)
+    data = [[numbers.normal(size=(8, 8)).astype(np.float32)] for _ in range(2)]
+
+    def step(real):
+        with tf.GradientTape(persistent=True) as tape:
+            made = tf.tanh(noise @ maker) @ judge
+            good = tf.reduce_mean((made - 1) ** 2)
+            bad = tf.reduce_mean(made**2) + tf.reduce_mean((real @ judge - 1) ** 2)
+        ofs = tape.gradient(good, maker), tape.gradient(bad, judge)
+        maker.assign_sub(0.1 * ofs[0])
+        judge.assign_sub(0.1 * ofs[1])
+        return good + bad
+
+    begun, compiled = [maker.numpy(), judge.numpy()], tf.function(step)
+    losses = [compiled(*map(tf.constant, arrays)).numpy() for arrays in data]
+    after = {"maker": maker.numpy(), "judge": judge.numpy()}
+    for variable, value in zip((maker, judge), begun, strict=True):
+        variable.assign(value)
+
+    ran = single.run(step, data, [4, 4], strategy="Tiled(dims=('maker=0', 'judge=1'))")
+
+    np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-5)
+    assert set(ran.variables) == set(after)
+    for name, value in ran.variables.items():
+        np.testing.assert_allclose(value, after[name], rtol=1e-5, atol=1e-6)
+    assert all(np.abs(value - old).max() > 1e-3 for value, old in zip(after.values(), begun, strict=True))
+
+
 def test_weights_stay_where_they_are():
     """Activations travel: of large weights and few examples, no gradient and no value is sent."""
     keras.utils.set_random_seed(0)

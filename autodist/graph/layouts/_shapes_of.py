@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from autodist.graph._graph_def import ancestors
+from autodist.graph._graph_def import ancestors, node_of
 from autodist.graph._nodes import NodeList
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import StepAnalysis
@@ -50,9 +50,11 @@ def _with_batch(analysis: StepAnalysis, tiled: TiledVariables) -> Any:
     """The part of a step whose shapes matter: what depends on the batch, and what that is made of.
 
     What follows upon gradients, half of the nodes with some optimizers, is the same on all workers, unless it reads
-    tiled variables, as constraints on weights do.
+    tiled variables, as constraints on weights do. Gradients of these may come from what no example has a part in, such
+    as the loss of a generator.
     """
-    kept = ancestors(analysis.nodes, [*analysis.scalings, *analysis.split])
+    gradients = (node_of(gradient.source) for gradient in tiled.gradients.values())
+    kept = ancestors(analysis.nodes, [*analysis.scalings, *analysis.split, *gradients])
     if not kept.issuperset(tiled.reads):
         return analysis.graph_def
     part = type(analysis.graph_def)(versions=analysis.graph_def.versions, library=analysis.graph_def.library)
