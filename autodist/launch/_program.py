@@ -32,6 +32,7 @@ _OTHERS = {
     "Horovod": re.compile(r"^\s*(?:import|from)\s+horovod\b", re.MULTILINE),
     "TensorFlow's `MultiWorkerMirroredStrategy`": re.compile(r"\bMultiWorkerMirroredStrategy\("),
 }
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+([^\n#]+)", re.MULTILINE)
 _OTHERS_HINT = (
     "take the other library's calls out, and put the model and the training into `with autodist.scope():`; AutoDist "
     "wants the script for a single device, with the global batch and its learning rate"
@@ -147,11 +148,15 @@ def _check_python(script: Path) -> None:
 
 
 def _check_whose(script: Path) -> None:
-    """See that it is not distributed by another library, with nothing of ours in it or in the modules next to it."""
+    """See that it is not distributed by another library, with nothing of ours in it or in the modules that it has."""
     try:
         text = script.read_text(encoding="utf-8", errors="replace")
         found = next((kind for kind, pattern in _OTHERS.items() if pattern.search(text)), None)
-        if found is None or any(_OURS in _text(path) for path in (script, *script.parent.glob("*.py"))):
+        if found is None:
+            return
+        imported = {words.split()[0] for line in _IMPORT.findall(text) for words in line.split(",") if words.strip()}
+        modules = (path for path in script.parent.glob("*.py") if path.stem in imported)
+        if any(_OURS in _text(path) for path in (script, *modules)):
             return
     except OSError:
         return  # whoever runs it will say so

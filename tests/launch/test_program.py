@@ -103,3 +103,15 @@ def test_a_module_takes_its_packages_along(project):
         "space/only.py", "beside.py", "pkg/__init__.py", "pkg/train.py", "pkg/data.txt", "pkg/sub/deep.py",
         "tool/__init__.py", "tool/__main__.py",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ["import os, ours", "from ours import train", "import ours as mine"])
+def test_a_script_of_another_library_whose_own_module_has_a_scope_is_let_be(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("ours.py").write_text("import autodist\n")
+    script = "import horovod.tensorflow as hvd\nif True:\n"
+    Path("theirs.py").write_text(f"{script}    pass\n")
+    with pytest.raises(UsageError, match=r"`theirs\.py` is distributed by Horovod already"):
+        Program.of(Path("theirs.py"))
+    Path("theirs.py").write_text(f"{script}    {line}\n")
+    assert Program.of(Path("theirs.py")).file == Path("theirs.py")
