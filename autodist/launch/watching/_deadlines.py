@@ -120,7 +120,8 @@ def _no_step(job: Job, standing: WorkersProgress, now_s: float) -> Overdue | Non
             FailureKind.NOT_STARTED,
             rank,
             f"worker {rank} made no training step within {job.start_timeout_s:g} s of its start{nor}",
-            "if it only needs longer, raise `--start-timeout` (0 waits for ever); its Python stack is in its log",
+            "if it only needs longer, as on a busy machine, raise `--start-timeout` (0 waits for ever); its Python "
+            "stack is in its log",
         )
     return Overdue(
         FailureKind.STALLED,
