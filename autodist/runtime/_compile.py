@@ -113,10 +113,13 @@ class Compiler:
             plan = self._plan(captured, strategy)
             self._planned = captured, strategy, plan
         except Exception as error:  # whatever it is, the others wait for what this worker has to say
-            reason = said_by(error)
+            reason = error.message if isinstance(error, AutoDistError) else said_by(error)
         reasons = [told for told in self._steps.agreement.told_by_all("planned", reason) if told is not None]
         if reasons and self._worker.is_chief:
-            _LOG.warning("a strategy that was to be tried can't be compiled, and is left out: %s", reasons[0])
+            _LOG.warning(
+                "a strategy that was to be tried can't be compiled, and is left out; training goes on as before: %s",
+                reasons[0],
+            )
         return None if reasons else plan
 
     def _plan(self, captured: CapturedStep, strategy: Strategy) -> SessionPlan:
