@@ -116,10 +116,7 @@ class Compiler:
             reason = error.message if isinstance(error, AutoDistError) else said_by(error)
         reasons = [told for told in self._steps.agreement.told_by_all("planned", reason) if told is not None]
         if reasons and self._worker.is_chief:
-            _LOG.warning(
-                "a strategy that was to be tried can't be compiled, and is left out; training goes on as before: %s",
-                reasons[0],
-            )
+            _LOG.warning("a strategy can't be compiled, and is left out; training goes on as before: %s", reasons[0])
         return None if reasons else plan
 
     def _plan(self, captured: CapturedStep, strategy: Strategy) -> SessionPlan:
