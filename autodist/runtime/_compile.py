@@ -71,7 +71,7 @@ class Compiler:
         self._convention = convention
         self._state = state
         self._scope = scope
-        self._parts = PartChecks(len(spec.replicas))
+        self._parts = PartChecks(len(spec.replicas), are_planned=convention.gradient_reduction == "auto")
         self._steps = SessionSteps(worker, spec, convention, state, scope)
 
     @property

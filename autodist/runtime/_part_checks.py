@@ -20,10 +20,12 @@ class PartChecks:
 
     Args:
         num_replicas: Into how many parts batches go.
+        are_planned: Whether replicas share steps in which examples meet tensor by tensor.
     """
 
-    def __init__(self, num_replicas: int) -> None:
+    def __init__(self, num_replicas: int, *, are_planned: bool) -> None:
         self._num_replicas = num_replicas
+        self._are_planned = are_planned
         self._rows: WeakKeyDictionary[Any, set[int | None]] = WeakKeyDictionary()
         """By step, the numbers of rows that it was looked at with; None if others would tell nothing new."""
 
@@ -44,7 +46,9 @@ class PartChecks:
         if rows in seen or None in seen:
             return
         graph = captured.graph.with_batch_size(rows)
-        depends = refuse_fixed_batches(graph, self._num_replicas, arguments.names, captured.line_of)
+        depends = refuse_fixed_batches(
+            graph, self._num_replicas, arguments.names, captured.line_of, are_planned=self._are_planned
+        )
         if not seen:
             refuse_fixed_beside_rows(graph, arguments.names, captured.line_of)
         seen.add(rows if depends and len(seen) < _MOST else None)

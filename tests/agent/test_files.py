@@ -77,7 +77,7 @@ def test_what_is_fetched_is_bounded():
 
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_names_that_lead_out_are_no_paths(name: str, tmp_path: Path):
-    with pytest.raises(ValueError, match="no path of a file below"):
+    with pytest.raises(ValueError, match="not the path of a file below"):
         path_below(tmp_path, name)
 
 
@@ -85,7 +85,7 @@ def test_names_that_lead_out_are_refused():
     async def test():
         async with agent_here() as (agent, _):
             for name in BAD_NAMES:
-                with pytest.raises(LaunchError, match="no path of a file below"):
+                with pytest.raises(LaunchError, match="not the path of a file below"):
                     await agent.put(name, b"content")
             assert (await agent.fetch()).files == {}
 

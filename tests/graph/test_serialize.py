@@ -155,5 +155,5 @@ def test_for_others_files_have_names_but_no_directories(tmp_path, real):
     found = TrainingGraph.load(tmp_path / "theirs.zip")
     assert found.lines == {"a": "train.py:12", "b": "an unknown line"}
     assert (found, found.graph_def) == (told, told.graph_def)
-    with pytest.raises(GraphError, match="no graph file"):
+    with pytest.raises(GraphError, match="not a graph file"):
         without_directories(b"PK nothing")

@@ -114,7 +114,7 @@ NO_TIMES = '"needed_s": {"w": "soon"}, "ready_s": {}, "batch_size": 1'
     ["", "[]", "{}", '{"step_s": 1}', '{"nonsense": 1}', '{"version": "x"}', f'{{"step_s": 1, {NO_TIMES}}}', "3"],
 )
 def test_what_is_no_profile_is_refused(text):
-    with pytest.raises(SimulatorError, match="no profile"):
+    with pytest.raises(SimulatorError, match="not a profile"):
         Profile.from_json(text)
 
 

@@ -69,7 +69,12 @@ _MOST_LOOKED_AT = 400  # nodes; what is said of others would be far-fetched
 
 
 def refuse_fixed_batches(
-    graph: TrainingGraph, num_replicas: int, names: Sequence[str], line_of: Callable[[str], str]
+    graph: TrainingGraph,
+    num_replicas: int,
+    names: Sequence[str],
+    line_of: Callable[[str], str],
+    *,
+    are_planned: bool,
 ) -> bool:
     """Refuse a step that only the whole batch can go through.
 
@@ -78,6 +83,8 @@ def refuse_fixed_batches(
         num_replicas: Into how many parts batches go.
         names: What to call its arguments.
         line_of: The user's line of a node.
+        are_planned: Whether replicas share steps in which examples meet tensor by tensor; a plan is for any number of
+            rows, so a step of a single one has to fit more.
 
     Returns:
         Whether it may need all rows of a batch with another number of them.
@@ -88,6 +95,8 @@ def refuse_fixed_batches(
     rows = graph.batch_size or 0
     part = -(-rows // num_replicas)
     if part >= rows:
+        if are_planned:
+            _Check(graph, rows, rows + 1, names, line_of).run_where_examples_meet()
         return True
     check = _Check(graph, rows, part, names, line_of)
     check.run()
@@ -131,6 +140,11 @@ class _Check:
             self._check_rows_named(name)
             self._check_reshape(name)
         self._check_shapes()
+
+    def run_where_examples_meet(self) -> None:
+        """Look at the shapes of a step that will be planned."""
+        if self.meeting:
+            self._check_shapes()
 
     # Rows that are named by number ---------------------------------------------------------------------------------
 
