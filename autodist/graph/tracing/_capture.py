@@ -70,9 +70,8 @@ def capture(
 
     Raises:
         NoGradientError: It differentiates nothing, and can't be captured either.
-        CaptureError: It returns something that is not a tensor, takes a gradient inside control flow, can be traced for
-            one number of rows only, changes a lookup table, or uses a resource that can't move to another graph (an
-            iterator).
+        CaptureError: It returns what is not a tensor, takes a gradient inside control flow, changes a lookup table, can
+            be traced for one number of rows only, or uses what can't move to another graph, as an iterator.
 
     Example:
         >>> import tensorflow as tf

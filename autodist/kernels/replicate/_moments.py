@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -85,10 +86,11 @@ def _pair(nodes: dict[str, Any], plan: BatchPlan, variance: str) -> Moments | No
     return Moments(mean, variance, given, dims) if is_same and over == others is not None and is_known else None
 
 
+@dataclass(frozen=True)
 class MomentsOfReplicas:
     """Adds the nodes that find such pairs.
 
-    Args:
+    Attributes:
         nodes: The flat step, by name.
         plan: How its tensors are shared.
         out: Where to add nodes.
@@ -97,16 +99,17 @@ class MomentsOfReplicas:
         point: Has workers meet.
     """
 
-    def __init__(
-        self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, rows: BatchRows, point: Point
-    ) -> None:
-        self._nodes = nodes
-        self._plan = plan
-        self._out = out
-        self._layout = layout
-        self._rows = rows
-        self._point = point
-        self.pairs = moments_in(nodes, plan, layout.num_replicas)
+    nodes: dict[str, Any]
+    plan: BatchPlan
+    out: NodeList
+    layout: Layout
+    rows: BatchRows
+    point: Point
+
+    @cached_property
+    def pairs(self) -> dict[str, Moments]:
+        """See :func:`moments_in`."""
+        return moments_in(self.nodes, self.plan, self.layout.num_replicas)
 
     def made(self, pair: Moments, given: Sequence[str], means: Sequence[str], dims: str) -> tuple[str, str]:
         """The mean and the variance of all rows.
@@ -117,33 +120,33 @@ class MomentsOfReplicas:
             means: By local replica, its part of the mean: the sum of its elements over the number of all.
             dims: Over which dims.
         """
-        size = prod(size for size in self._plan.shapes.shape(pair.mean) or () if isinstance(size, int))
-        dtype = tensor_dtype(self._nodes, pair.mean)
+        size = prod(size for size in self.plan.shapes.shape(pair.mean) or () if isinstance(size, int))
+        dtype = tensor_dtype(self.nodes, pair.mean)
         rows = [self._row(pair, r, given[r], means[r], dims, (size, dtype)) for r in range(len(means))]
-        local = self._out.concat(f"autodist/local/{pair.mean}", rows, dtype)
-        gathered = self._point(f"{pair.mean}/moments", Combine.CONCAT, local, dtype, None)
+        local = self.out.concat(f"autodist/local/{pair.mean}", rows, dtype)
+        gathered = self.point(f"{pair.mean}/moments", Combine.CONCAT, local, dtype, None)
         return self._of_all(pair, gathered, size, dtype)
 
     def _row(self, pair: Moments, replica: int, given: str, mean: str, dims: str, kind: tuple[int, str]) -> str:
         """A replica's part of the mean, that of the variance around its own mean, and its share of the rows."""
         (size, dtype), name = kind, f"replica_{replica}/autodist/moments/{pair.mean}"
-        device = self._layout.replica_device(replica)
-        share = self._rows.share(replica, dtype)
-        own = self._out.add("DivNoNan", f"{name}/own", [mean, share], T=dtype, device=device)
-        distances = self._out.add("SquaredDifference", f"{name}/distances", [given, own], T=dtype, device=device)
-        kinds: dict[str, Any] = {"T": dtype, "Tidx": tensor_dtype(self._nodes, pair.dims), "keep_dims": True}
-        summed = self._out.add("Sum", f"{name}/sum", [distances, dims], device=device, **kinds)
-        count = self._rows.elements(pair.given, pair.mean, dtype, self._plan.shapes)
-        variance = self._out.add("RealDiv", f"{name}/variance", [summed, count], T=dtype, device=device)
+        device = self.layout.replica_device(replica)
+        share = self.rows.share(replica, dtype)
+        own = self.out.add("DivNoNan", f"{name}/own", [mean, share], T=dtype, device=device)
+        distances = self.out.add("SquaredDifference", f"{name}/distances", [given, own], T=dtype, device=device)
+        kinds: dict[str, Any] = {"T": dtype, "Tidx": tensor_dtype(self.nodes, pair.dims), "keep_dims": True}
+        summed = self.out.add("Sum", f"{name}/sum", [distances, dims], device=device, **kinds)
+        count = self.rows.elements(pair.given, pair.mean, dtype, self.plan.shapes)
+        variance = self.out.add("RealDiv", f"{name}/variance", [summed, count], T=dtype, device=device)
         parts = [
-            self._out.reshape(f"{name}/{what}/row", part, [1, length], dtype)
+            self.out.reshape(f"{name}/{what}/row", part, [1, length], dtype)
             for what, part, length in (("mean", mean, size), ("variance", variance, size), ("share", share, 1))
         ]
-        return self._out.concat(f"{name}/row", parts, dtype, 1)
+        return self.out.concat(f"{name}/row", parts, dtype, 1)
 
     def _of_all(self, pair: Moments, gathered: str, size: int, dtype: str) -> tuple[str, str]:
         means, variances, shares = self._columns(gathered, (size, size, 1), dtype)
-        out, first = self._out, self._out.constant(f"{gathered}/first", [0], "int32")
+        out, first = self.out, self.out.constant(f"{gathered}/first", [0], "int32")
         kinds: dict[str, Any] = {"T": dtype, "Tidx": "int32", "keep_dims": True}
         mean = out.add("Sum", f"{gathered}/mean", [means, first], **kinds)
         own = out.add("DivNoNan", f"{gathered}/own", [means, shares], T=dtype)
@@ -154,12 +157,12 @@ class MomentsOfReplicas:
         return self._like(pair.mean, mean, dtype), self._like(pair.variance, variance, dtype)
 
     def _columns(self, gathered: str, sizes: Sequence[int], dtype: str) -> Iterator[str]:
-        lengths = self._out.constant(f"{gathered}/lengths", sizes, "int32")
-        dim = self._out.constant(f"{gathered}/columns/dim", 1, "int32")
+        lengths = self.out.constant(f"{gathered}/lengths", sizes, "int32")
+        dim = self.out.constant(f"{gathered}/columns/dim", 1, "int32")
         kinds: dict[str, Any] = {"T": dtype, "Tlen": "int32", "num_split": len(sizes)}
-        split = self._out.add("SplitV", f"{gathered}/columns", [gathered, lengths, dim], **kinds)
+        split = self.out.add("SplitV", f"{gathered}/columns", [gathered, lengths, dim], **kinds)
         return (f"{split}:{k}" if k else split for k in range(len(sizes)))
 
     def _like(self, node: str, found: str, dtype: str) -> str:
-        shape = [size for size in self._plan.shapes.shape(node) or () if isinstance(size, int)]
-        return self._out.reshape(f"autodist/synced/{node}", found, shape, dtype)
+        shape = [size for size in self.plan.shapes.shape(node) or () if isinstance(size, int)]
+        return self.out.reshape(f"autodist/synced/{node}", found, shape, dtype)
