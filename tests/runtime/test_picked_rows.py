@@ -172,6 +172,12 @@ def test_later_batches_are_looked_at_too(sizes, loss):
         in_scope(loss, sizes, gradient_reduction="mean")
 
 
+def test_a_step_that_fits_a_single_row_only_is_said_to(caplog):
+    with caplog.at_level(logging.INFO, "autodist"):
+        in_scope(lambda x, y, w: tf.reduce_sum(tf.sort(error(x, y, w)) * tf.linspace(0.5, 1.0, 15)), (1, 15))
+    assert "is for 1 row only, it fails with 2: Dimensions must be equal" in caplog.text
+
+
 NUMBERS = np.arange(2 * ROWS, dtype="int32") % 10
 TABLE = np.ones((10, 1), "float32")
 FAILING = {

@@ -32,6 +32,7 @@ from autodist.graph import (
 from autodist.graph.batch import picked_beyond, turns
 from autodist.graph.operators import Kind, Passes, is_kind, meaning, passes_on
 from autodist.kernels.replicate._demand import NodeDemand
+from autodist.wording import counted
 
 __all__ = ["PICKED", "refuse_fixed_batches"]
 
@@ -282,14 +283,16 @@ class _Check:
 
     def _explain(self, conflict: _Conflict, name: str) -> None:
         fact, hint = "", _NUMBERS
+        is_part = self.part < self.rows
         if _SAID in conflict.reason:
             why = f"is said to have the shape {list(self._shape(conflict.node))}"
         else:
             text = conflict.reason.partition(" for '{{node")[0].splitlines()[0].rstrip(".")
-            why = f"fails with the {self.part} of a part: {text}"
+            why = f"fails with {f'the {self.part} of a part' if is_part else self.part}: {text}"
             hint = PICKED if meaning(self.nodes[name].op).picks else hint
             fact, hint = next(self._suspects(name), (fact, hint))
-        self._refuse(f"needs all {self.rows} rows of the batch, it {why}{fact}", name, hint)
+        needs = f"needs all {self.rows} rows of the batch" if is_part else f"is for {counted(self.rows, 'row')} only"
+        self._refuse(f"{needs}, it {why}{fact}", name, hint)
 
     def _suspects(self, name: str) -> Iterator[tuple[str, str]]:
         """What has the batch's number of rows without being a part of it, the nearest first, and what to do."""
