@@ -6,6 +6,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from autodist.graph import CapturedStep, refuse_fixed_beside_rows
+from autodist.graph.layouts import many_rows
 from autodist.kernels import refuse_fixed_batches
 from autodist.runtime.data import Arguments
 
@@ -46,8 +47,9 @@ class PartChecks:
         if rows in seen or None in seen:
             return
         graph = captured.graph.with_batch_size(rows)
+        planned = many_rows(captured.graph.batch_size) if self._are_planned else None
         depends = refuse_fixed_batches(
-            graph, self._num_replicas, arguments.names, captured.line_of, are_planned=self._are_planned
+            graph, self._num_replicas, arguments.names, captured.line_of, planned_rows=planned
         )
         if not seen:
             refuse_fixed_beside_rows(graph, arguments.names, captured.line_of)

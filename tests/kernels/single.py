@@ -1,6 +1,6 @@
 """Run a step replicated within this process, without launcher or runtime."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tensorflow as tf
@@ -28,6 +28,7 @@ def specs_of(arrays):
 def rewritten(step, arrays, replicas, strategy="PSLoadBalancing(communicator='tcp')", fixed=False, **options):
     """The captured step, and the graph that `replicas` devices of this machine run."""
     captured = capture(step, specs_of(arrays), VariableNames(), fixed=fixed)
+    captured = replace(captured, graph=captured.graph.with_batch_size(len(arrays[0])))
     spec = ResourceSpec.local(cpus=replicas)
     training, plan = prepare(captured.graph, compose(strategy, captured.graph, spec))
     layout = Layout.of(plan, spec, 0, server=False)

@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autodist.graph import VariableNames, capture
+from autodist.graph.layouts import unlike_for
+
+from . import single
 from .test_replicate import batch, check
 
 START = np.random.default_rng(5).normal(size=(6, 3)).astype(np.float32)
@@ -53,3 +57,43 @@ def test_as_many_rows_as_there_are(sizes):
     assert not ran.warnings
     for name in weights.keys() - {"behind the first 4"}:
         assert np.abs(ran.variables[name.replace(" ", "_")] - START).max() > 1e-3, name
+
+
+def filled_up_to(count_of_rows):
+    return lambda p: tf.pad(p, [[0, tf.maximum(count(p), count_of_rows) - count(p)], [0, 0]]) ** 2
+
+
+@pytest.mark.parametrize(
+    ("length", "like", "unlike"),
+    [
+        (filled_up_to(2), (2, 3, 9000), 1),
+        (lambda p: p[:8192] ** 2, (1, 2, 8192), 8193),
+        (lambda p: p - tf.reduce_mean(p, 0), (1, 2, 9000), None),
+    ],
+    ids=["filled up to two", "the first 8192", "centred"],
+)
+def test_numbers_of_rows_that_a_plan_is_not_for_are_known(length, like, unlike):
+    w = tf.Variable(START, name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.sqrt(tf.reduce_mean(length(x @ w) ** 2))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    graph = capture(step, single.specs_of([batch(8, width=6)]), VariableNames()).graph
+    assert [unlike_for(graph, rows) for rows in like] == [None] * len(like)
+    assert unlike is None or unlike_for(graph, unlike) is not None
+
+
+def test_a_step_for_a_large_batch_is_planned_for_so_many_rows():
+    w = tf.Variable(START, name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.tanh(x @ w)[:5500] ** 2)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    ran = check(step, [[batch(6000, width=6)]], (2000, 4000), w)
+    assert not ran.warnings

@@ -172,6 +172,16 @@ def test_later_batches_are_looked_at_too(sizes, loss):
         in_scope(loss, sizes, gradient_reduction="mean")
 
 
+def filled_up_to_two(x, y, w):
+    rows = tf.shape(x)[0]
+    return tf.reduce_mean(tf.pad(error(x, y, w), [[0, tf.maximum(rows, 2) - rows]]))
+
+
+def test_a_single_row_that_is_filled_up_to_two():
+    for one, other in zip(trained(None, filled_up_to_two, (15, 1)), in_scope(filled_up_to_two, (15, 1)), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5)
+
+
 def test_a_step_that_fits_a_single_row_only_is_said_to(caplog):
     with caplog.at_level(logging.INFO, "autodist"):
         in_scope(lambda x, y, w: tf.reduce_sum(tf.sort(error(x, y, w)) * tf.linspace(0.5, 1.0, 15)), (1, 15))

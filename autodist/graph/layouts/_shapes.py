@@ -30,10 +30,11 @@ from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._sized_steps import Variables, computed_sizes, inferred_shapes, sized_step
 from autodist.graph.operators import meaning
 
-__all__ = ["Inference", "StepShapes", "Variables"]
+__all__ = ["Inference", "StepShapes", "Variables", "many_rows"]
 
 _MANY = 5040
-"""A number of examples that most divisors divide, so that no step is refused which takes halves or quarters."""
+"""A number of examples that most divisors divide, so that no step is refused which takes halves or quarters; or so many
+times this that the batch has no more: what takes the first 8192 rows takes all of fewer."""
 _OTHERS = (2, 3, 5, 7, 11, 13, 12, 48, 60, 240, 420, 1680, 7560)
 """Other numbers, of which the first is taken that the step can be for. They are small if possible: what takes the
 first 16 rows, or the rest of a division, gives another length for these, and is not taken for one that is fixed."""
@@ -223,6 +224,15 @@ class Inference:
         return prod(size or 0 for size in shape) <= _MOST_ENTRIES
 
 
+def many_rows(batch_size: int | None) -> int:
+    """The largest number of examples that is asked for, and so the largest that a step is surely known for.
+
+    Args:
+        batch_size: Examples in the batch that a step was captured for, if anybody has said.
+    """
+    return _MANY * max(1, -(-(batch_size or 0) // _MANY))
+
+
 def _scaled(value: np.ndarray, before: int, after: int) -> np.ndarray:
     if value.dtype.kind not in "iuf" or not np.isfinite(value).all():
         return value
@@ -254,16 +264,24 @@ class StepShapes:
         variables: By placeholder of a handle, the element type and the shape of the variable.
         flows: What loops, branches and lists of tensors do with the batch.
         fixed: The number of examples of a step that is for no other; None for a step for any number.
+        many: A large number of examples, see :func:`many_rows`.
 
     """
 
     def __init__(
-        self, graph_def: Any, split: Iterable[str], variables: Variables, flows: Flows, fixed: int | None = None
+        self,
+        graph_def: Any,
+        split: Iterable[str],
+        variables: Variables,
+        flows: Flows,
+        fixed: int | None = None,
+        many: int = _MANY,
     ) -> None:
         self.meanings: dict[str, Any] = {}  # what nodes compute, as far as anyone has asked
         batch = set(split)
-        first = Inference(graph_def, batch, variables, _MANY if fixed is None else fixed, flows)
+        first = Inference(graph_def, batch, variables, many if fixed is None else fixed, flows)
         self.cases: tuple[Inference, ...] = (first,)
+        self._for = lambda size: Inference(graph_def, batch, variables, size, flows)
         for sizes in (_OTHERS, _ODD) if fixed is None else ():
             for size in sizes:
                 if not (flows and first.has_multiples(size)):
@@ -271,7 +289,7 @@ class StepShapes:
                         self.cases = *self.cases, Inference(graph_def, batch, variables, size, flows, first)
                         break
         if fixed is None and len(self.cases) == 1:
-            raise ValueError(f"they are for {_MANY} examples, but for no other number")
+            raise ValueError(f"they are for {many} examples, but for no other number")
         self._sizes = tuple(case.size for case in self.cases)
         self._flows = flows
 
@@ -290,6 +308,30 @@ class StepShapes:
         if len(known) < len(found) or len({value.shape for value in known}) > 1:
             return None
         return tuple(map(self.dim, zip(*(map(int, value.reshape(-1)) for value in known), strict=True)))
+
+    def unlike(self, nodes: Mapping[str, Any], rows: int) -> str | None:
+        """The first of some nodes with a size that is another one, for so many examples, than it is taken for.
+
+        Raises:
+            ValueError: The step can't be for so many.
+        """
+        case = self._for(rows)
+
+        def differs(known: Sequence[Dim] | None, found: Sequence[int | None] | None) -> bool:
+            if known is None or found is None:
+                return False
+            expected = [size.times * rows if isinstance(size, Multiple) else size for size in known]
+            pairs = zip(expected, found, strict=False)
+            return len(expected) != len(found) or any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+        for name, node in nodes.items():
+            for k in range(max(1, len(output_types(node)))):
+                tensor = tensor_name(name, k)
+                numbers = case.numbers(tensor)
+                entries = None if numbers is None else numbers.reshape(-1).tolist()
+                if differs(self.shape(tensor), case.shape(tensor)) or differs(self.numbers(tensor), entries):
+                    return name
+        return None
 
     def flow(self, node: Any) -> tuple[list[Value], list[Value]]:
         """For a loop, a branch, or what handles lists of tensors, where its inputs and outputs have the batch."""

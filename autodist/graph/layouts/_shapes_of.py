@@ -11,10 +11,10 @@ from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import StepAnalysis
 from autodist.graph.layouts._batch_plan import NoPlanError
 from autodist.graph.layouts._flows import Flows
-from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._shapes import StepShapes, many_rows
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
-__all__ = ["shapes_of"]
+__all__ = ["shapes_of", "unlike_for"]
 
 _NO_EXAMPLES = 2_147_483_629
 """Stands for the number of examples of a step without a batch: a prime that is no length."""
@@ -41,9 +41,34 @@ def shapes_of(graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool) -> 
             {v.handle: (v.dtype, v.shape) for v in graph.variables},
             Flows(graph, by_rows=by_rows),
             graph.fixed_rows if has_batch else _NO_EXAMPLES,
+            many_rows(graph.batch_size),
         )
     except ValueError as error:
         raise NoPlanError(f"its shapes: {error}") from error
+
+
+def unlike_for(graph: TrainingGraph, rows: int) -> str | None:
+    """A node of a step whose sizes, for so many rows, are others than those that a plan for any number supposes.
+
+    What is filled up to two rows has two of one row, and what takes the first 8192 has these of more. Backward passes
+    follow what they are of, and are not asked.
+
+    Args:
+        graph: The step.
+        rows: How many rows the batch has.
+
+    Returns:
+        The node; None if there is none, or no plan.
+    """
+    analysis = graph.analysis
+    roots = [*graph.effects, *(node_of(output.tensor) for output in graph.outputs)]
+    roots += [node_of(tensor) for targets in analysis.targets.values() for tensor in targets]
+    asked = ancestors(analysis.nodes, roots, lambda name: name in analysis.marks)
+    try:
+        shapes = shapes_of(graph, TiledVariables(), by_rows=True)
+        return shapes.unlike({name: analysis.nodes[name] for name in analysis.order if name in asked}, rows)
+    except ValueError:
+        return None  # the step can't be planned, or no device can take so many rows
 
 
 def _with_batch(analysis: StepAnalysis, tiled: TiledVariables) -> Any:

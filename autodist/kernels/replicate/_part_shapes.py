@@ -30,6 +30,7 @@ from autodist.graph import (
     tensor_shape,
 )
 from autodist.graph.batch import picked_beyond, turns
+from autodist.graph.layouts import unlike_for
 from autodist.graph.operators import Kind, Passes, is_kind, meaning, passes_on
 from autodist.kernels.replicate._demand import NodeDemand
 from autodist.wording import counted
@@ -75,7 +76,7 @@ def refuse_fixed_batches(
     names: Sequence[str],
     line_of: Callable[[str], str],
     *,
-    are_planned: bool,
+    planned_rows: int | None,
 ) -> bool:
     """Refuse a step that only the whole batch can go through.
 
@@ -84,8 +85,8 @@ def refuse_fixed_batches(
         num_replicas: Into how many parts batches go.
         names: What to call its arguments.
         line_of: The user's line of a node.
-        are_planned: Whether replicas share steps in which examples meet tensor by tensor; a plan is for any number of
-            rows, so a step of a single one has to fit more.
+        planned_rows: The most rows that a plan by which replicas share a step tensor by tensor is made for; None if
+            they share none. A plan is for any number of rows, so a step of a single one, or of more, has to fit it.
 
     Returns:
         Whether it may need all rows of a batch with another number of them.
@@ -95,13 +96,17 @@ def refuse_fixed_batches(
     """
     rows = graph.batch_size or 0
     part = -(-rows // num_replicas)
-    if part >= rows:
-        if are_planned:
-            _Check(graph, rows, rows + 1, names, line_of).run_where_examples_meet()
+    is_one = part >= rows
+    if is_one and planned_rows is None:
         return True
-    check = _Check(graph, rows, part, names, line_of)
-    check.run()
-    return bool(check.meeting)  # else there is no number of rows in it, or it was the one of this batch
+    check = _Check(graph, rows, rows + 1 if is_one else part, names, line_of)
+    if is_one:
+        check.run_where_examples_meet()
+    else:
+        check.run()
+    if check.meeting and planned_rows is not None and (is_one or rows > planned_rows):
+        check.run_for_a_plan(graph)
+    return is_one or bool(check.meeting)  # else there is no number of rows in it, or it was the one of this batch
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,14 @@ class _Check:
         """Look at the shapes of a step that will be planned."""
         if self.meeting:
             self._check_shapes()
+
+    def run_for_a_plan(self, graph: TrainingGraph) -> None:
+        """Look whether so many rows have other sizes than a plan supposes."""
+        name = unlike_for(graph.with_batch_size(None), self.rows)
+        if name is not None:
+            self._refuse(
+                f"has another size of {counted(self.rows, 'row')} than other numbers of rows lead to", name, _NUMBERS
+            )
 
     # Rows that are named by number ---------------------------------------------------------------------------------
 
