@@ -216,6 +216,16 @@ def test_values_that_are_needed_first_leave_first(builder, is_cast):
     assert is_cast or min(order["w0"]) < min(order["b0"]) < min(order["w1"])
 
 
+def test_values_that_the_computation_waits_for_leave_before_gradients():
+    """Else a worker that computes already holds up the values of those that still wait."""
+    for graph in rewritten(traced(layers(5, 4, 3, 2)), STREAMS, 2, 1):
+        priorities: dict[bool, list[int]] = {True: [], False: []}
+        for name in ops(graph, "AutodistSend"):
+            attr = graph.nodes[name].attr
+            priorities[attr["collective"].s.decode().endswith("/value")].append(attr["priority"].i)
+        assert max(priorities[True]) < min(priorities[False])
+
+
 def test_rows_that_are_needed_first_leave_first():
     order = {}
     for graph in rewritten(traced(sampled()), STREAMS, 2, 1):

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from autodist.graph import NodeList
 from autodist.transport import register
 
-__all__ = ["Queues", "Streams"]
+__all__ = ["BEFORE_GRADIENTS", "Queues", "Streams"]
+
+BEFORE_GRADIENTS = -(1 << 20)
+"""Added to the priority of what a worker waits for before it computes.
+
+Else the gradients of a worker that has its values already hold up those of the others, and with them their gradients.
+"""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from autodist.graph import StepAnalysis, Variable, data_inputs, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._place import runs_at_home, stays_at_home
 from autodist.kernels._synchronizers import given_to
-from autodist.kernels.servers._channels import Streams
+from autodist.kernels.servers._channels import BEFORE_GRADIENTS, Streams
 from autodist.kernels.servers._stream_rows import CommonLookup, answer, ask, lookups_of
 from autodist.kernels.servers._units import units_of
 from autodist.strategies import Strategy, TileSynchronizer
@@ -110,7 +110,7 @@ class _Rewriting:
     def _value(self, prefix: str, need: _Need) -> None:
         variable, owner = self.owners[need.handle]
         shared = f"{self.step}/{variable.name}"
-        stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, need.depth)
+        stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, BEFORE_GRADIENTS + need.depth)
         if owner != self.layout.rank:
             value = stream.take("value", "receive", [variable.dtype], owner)
             self.values |= dict.fromkeys(need.reads, value)
@@ -123,7 +123,8 @@ class _Rewriting:
     def _rows(self, prefix: str, lookup: CommonLookup) -> None:
         _, owner = self.owners[lookup.handle]
         shared = f"{self.step}/{lookup.node.name}"
-        stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, lookup.depth)
+        priority = BEFORE_GRADIENTS + lookup.depth
+        stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, priority)
         if owner != self.layout.rank:
             asked, rows = ask(stream, lookup, self.layout.rank, owner)
             self.effects += asked, rows
