@@ -6,7 +6,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from autodist.graph import CapturedStep, refuse_fixed_beside_rows
-from autodist.graph.layouts import many_rows
 from autodist.kernels import refuse_fixed_batches
 from autodist.runtime.data import Arguments
 
@@ -47,7 +46,7 @@ class PartChecks:
         if rows in seen or None in seen:
             return
         graph = captured.graph.with_batch_size(rows)
-        planned = many_rows(captured.graph.batch_size) if self._are_planned else None
+        planned = (captured.graph.batch_size or 0) if self._are_planned else None
         depends = refuse_fixed_batches(
             graph, self._num_replicas, arguments.names, captured.line_of, planned_rows=planned
         )

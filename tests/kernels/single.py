@@ -25,10 +25,12 @@ def specs_of(arrays):
     return [tf.TensorSpec(a.shape, tf.string if a.dtype.kind == "O" else a.dtype) for a in map(np.asarray, arrays)]
 
 
-def rewritten(step, arrays, replicas, strategy="PSLoadBalancing(communicator='tcp')", fixed=False, **options):
+def rewritten(
+    step, arrays, replicas, strategy="PSLoadBalancing(communicator='tcp')", fixed=False, batch_size=None, **options
+):
     """The captured step, and the graph that `replicas` devices of this machine run."""
     captured = capture(step, specs_of(arrays), VariableNames(), fixed=fixed)
-    captured = replace(captured, graph=captured.graph.with_batch_size(len(arrays[0])))
+    captured = replace(captured, graph=captured.graph.with_batch_size(batch_size))
     spec = ResourceSpec.local(cpus=replicas)
     training, plan = prepare(captured.graph, compose(strategy, captured.graph, spec))
     layout = Layout.of(plan, spec, 0, server=False)

@@ -95,5 +95,21 @@ def test_a_step_for_a_large_batch_is_planned_for_so_many_rows():
         w.assign_sub(0.1 * tape.gradient(loss, w))
         return loss
 
-    ran = check(step, [[batch(6000, width=6)]], (2000, 4000), w)
+    ran = check(step, [[batch(6000, width=6)]], (2000, 4000), w, batch_size=6000)
+    assert not ran.warnings
+
+
+@pytest.mark.parametrize("rows", [8, 15])
+def test_a_queue_that_has_no_more_rows_than_the_step_can_take(rows):
+    w, queue = tf.Variable(START, name="w"), tf.Variable(batch(20, 3, width=3), name="queue")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            found = tf.tanh(x @ w)
+            loss = tf.reduce_mean(tf.reduce_logsumexp(found @ tf.transpose(queue), 1) - found[:, 0] * found[::-1, 1])
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        queue.assign(tf.concat([found, queue[: -tf.shape(x)[0]]], 0))
+        return loss
+
+    ran = check(step, [[batch(rows, width=6)], [batch(rows, 1, width=6)]], (rows - 3, 0, 3), w, queue, batch_size=rows)
     assert not ran.warnings

@@ -21,7 +21,7 @@ from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._made_of_others import can_be_made_of_others, made_of_others, with_reads
 from autodist.graph.layouts._part_changes import PartChange
 from autodist.graph.layouts._plan import plan_batch
-from autodist.graph.layouts._shapes import Inference, StepShapes, many_rows
+from autodist.graph.layouts._shapes import Inference, StepShapes
 from autodist.graph.layouts._shapes_of import unlike_for
 from autodist.graph.layouts._tile_exchanges import step_for_tiles, tile_exchanges
 from autodist.graph.layouts._tiled_variables import TiledVariables
@@ -57,7 +57,6 @@ __all__ = [
     "exchanged_in",
     "factor_of",
     "made_of_others",
-    "many_rows",
     "plan_batch",
     "sent_by_rows",
     "sent_bytes",

@@ -35,6 +35,8 @@ __all__ = ["Inference", "StepShapes", "Variables", "many_rows"]
 _MANY = 5040
 """A number of examples that most divisors divide, so that no step is refused which takes halves or quarters; or so many
 times this that the batch has no more: what takes the first 8192 rows takes all of fewer."""
+_FEWER = (1680, 420, 240, 60, 48, 12)
+"""Taken instead, the first that the step can be for: one that puts its rows into a queue can't be for more."""
 _OTHERS = (2, 3, 5, 7, 11, 13, 12, 48, 60, 240, 420, 1680, 7560)
 """Other numbers, of which the first is taken that the step can be for. They are small if possible: what takes the
 first 16 rows, or the rest of a division, gives another length for these, and is not taken for one that is fixed."""
@@ -224,13 +226,15 @@ class Inference:
         return prod(size or 0 for size in shape) <= _MOST_ENTRIES
 
 
-def many_rows(batch_size: int | None) -> int:
-    """The largest number of examples that is asked for, and so the largest that a step is surely known for.
+def many_rows(batch_size: int | None) -> tuple[int, ...]:
+    """Large numbers of examples: the first is asked for that a step can be for; it is surely known for no more.
 
     Args:
-        batch_size: Examples in the batch that a step was captured for, if anybody has said.
+        batch_size: Examples in the batch that the step was captured for, if anybody has said.
     """
-    return _MANY * max(1, -(-(batch_size or 0) // _MANY))
+    least = batch_size or 0
+    many = _MANY * max(1, -(-least // _MANY))
+    return (many, *(size for size in _FEWER if size >= least), *([least] if least > 1 else []))
 
 
 def _scaled(value: np.ndarray, before: int, after: int) -> np.ndarray:
@@ -264,7 +268,7 @@ class StepShapes:
         variables: By placeholder of a handle, the element type and the shape of the variable.
         flows: What loops, branches and lists of tensors do with the batch.
         fixed: The number of examples of a step that is for no other; None for a step for any number.
-        many: A large number of examples, see :func:`many_rows`.
+        many: Large numbers of examples, see :func:`many_rows`.
 
     """
 
@@ -275,23 +279,35 @@ class StepShapes:
         variables: Variables,
         flows: Flows,
         fixed: int | None = None,
-        many: int = _MANY,
+        many: Sequence[int] = (_MANY,),
     ) -> None:
         self.meanings: dict[str, Any] = {}  # what nodes compute, as far as anyone has asked
         batch = set(split)
-        first = Inference(graph_def, batch, variables, many if fixed is None else fixed, flows)
+        self._infer = lambda size, like=None: Inference(graph_def, batch, variables, size, flows, like)
+        first = self._first(many) if fixed is None else self._infer(fixed)
         self.cases: tuple[Inference, ...] = (first,)
-        self._for = lambda size: Inference(graph_def, batch, variables, size, flows)
         for sizes in (_OTHERS, _ODD) if fixed is None else ():
             for size in sizes:
-                if not (flows and first.has_multiples(size)):
+                if size != first.size and not (flows and first.has_multiples(size)):
                     with contextlib.suppress(ValueError):  # the step can't be for so few
-                        self.cases = *self.cases, Inference(graph_def, batch, variables, size, flows, first)
+                        self.cases = *self.cases, self._infer(size, first)
                         break
         if fixed is None and len(self.cases) == 1:
-            raise ValueError(f"they are for {many} examples, but for no other number")
+            raise ValueError(f"they are for {first.size} examples, but for no other number")
         self._sizes = tuple(case.size for case in self.cases)
         self._flows = flows
+
+    def _first(self, sizes: Sequence[int]) -> Inference:
+        """What is known for the first of these numbers that the step can be for."""
+        for size in sizes[:-1]:
+            with contextlib.suppress(ValueError):
+                return self._infer(size)
+        return self._infer(sizes[-1])
+
+    @property
+    def most_rows(self) -> int:
+        """The largest number of examples that the step is surely known for."""
+        return self._sizes[0]
 
     def shape(self, tensor: str) -> Shape:
         """The shape of a tensor; None where the rank is unknown."""
@@ -315,7 +331,7 @@ class StepShapes:
         Raises:
             ValueError: The step can't be for so many.
         """
-        case = self._for(rows)
+        case = self._infer(rows)
 
         def differs(known: Sequence[Dim] | None, found: Sequence[int | None] | None) -> bool:
             if known is None or found is None:

@@ -54,7 +54,7 @@ def unlike_for(graph: TrainingGraph, rows: int) -> str | None:
     follow what they are of, and are not asked.
 
     Args:
-        graph: The step.
+        graph: The step, with the number of rows that it is planned with.
         rows: How many rows the batch has.
 
     Returns:
@@ -66,6 +66,8 @@ def unlike_for(graph: TrainingGraph, rows: int) -> str | None:
     asked = ancestors(analysis.nodes, roots, lambda name: name in analysis.marks)
     try:
         shapes = shapes_of(graph, TiledVariables(), by_rows=True)
+        if 1 < rows <= shapes.most_rows:
+            return None
         return shapes.unlike({name: analysis.nodes[name] for name in analysis.order if name in asked}, rows)
     except ValueError:
         return None  # the step can't be planned, or no device can take so many rows

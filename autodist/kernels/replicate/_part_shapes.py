@@ -85,8 +85,8 @@ def refuse_fixed_batches(
         num_replicas: Into how many parts batches go.
         names: What to call its arguments.
         line_of: The user's line of a node.
-        planned_rows: The most rows that a plan by which replicas share a step tensor by tensor is made for; None if
-            they share none. A plan is for any number of rows, so a step of a single one, or of more, has to fit it.
+        planned_rows: With how many rows the step is planned, if replicas share it tensor by tensor, 0 if that is not
+            known; None if they don't. A plan is for any number of rows, so a step of one, or of more, has to fit it.
 
     Returns:
         Whether it may need all rows of a batch with another number of them.
@@ -105,7 +105,7 @@ def refuse_fixed_batches(
     else:
         check.run()
     if check.meeting and planned_rows is not None and (is_one or rows > planned_rows):
-        check.run_for_a_plan(graph)
+        check.run_for_a_plan(graph.with_batch_size(planned_rows or None))
     return is_one or bool(check.meeting)  # else there is no number of rows in it, or it was the one of this batch
 
 
@@ -154,7 +154,7 @@ class _Check:
 
     def run_for_a_plan(self, graph: TrainingGraph) -> None:
         """Look whether so many rows have other sizes than a plan supposes."""
-        name = unlike_for(graph.with_batch_size(None), self.rows)
+        name = unlike_for(graph, self.rows)
         if name is not None:
             self._refuse(
                 f"has another size of {counted(self.rows, 'row')} than other numbers of rows lead to", name, _NUMBERS
