@@ -36,7 +36,7 @@ def after_import(name: str, callback: Callable[[ModuleType], None]) -> Callable[
 
 
 class _Finder:
-    """Finds one module by way of the other finders, and has its loader call back; removes itself then."""
+    """Finds one module through the other finders, and has its loader call back; removes itself then."""
 
     def __init__(self, name: str, callback: Callable[[ModuleType], None]) -> None:
         self._name = name

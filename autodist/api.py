@@ -1,4 +1,4 @@
-"""What a training script touches: :class:`AutoDist`, :func:`scope`, :func:`function`."""
+"""What a training script uses: :class:`AutoDist`, :func:`scope`, :func:`function`."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ class AutoDist:
     def scope(self) -> Iterator[AutoDist]:
         """Distribute the training steps that run inside.
 
-        On leaving, all variables have their trained values; the model is an ordinary one. After an error as well, as
-        far as the workers that hold the values can still be reached.
+        On leaving, all variables have their trained values; the model is an ordinary one. So they have after an error,
+        as far as the workers that hold the values can still be reached.
 
         Raises:
             UsageError: Another scope is open.
@@ -167,7 +167,7 @@ class AutoDist:
     def Session(self) -> GraphSession:
         """A session for a TensorFlow 1 graph that is built inside the scope; it runs training steps distributed.
 
-        Values live in the scope: of one graph, every session that the scope gives has the same.
+        Values live in the scope: all its sessions of one graph have the same.
 
         Example:
             >>> with tf.Graph().as_default(), ad.scope():               # doctest: +SKIP
@@ -195,8 +195,8 @@ class AutoDist:
     def function(self, step: Callable[..., Any] | None = None, *, arrays: Arrays = False) -> Callable[..., Any]:
         """Decorator of a step: like ``tf.function``, and distributed if it trains.
 
-        The step must be called inside the scope. One that trains nothing, such as what updates metrics for a test,
-        runs on every worker, and has whole batches, made of the parts that come from :meth:`shard`.
+        The step must be called inside the scope. A step that trains nothing, such as one that updates metrics of a
+        test, runs on every worker on whole batches, which are put together from the parts that come from :meth:`shard`.
 
         Args:
             step: The function, or none to decorate with options.
@@ -239,7 +239,7 @@ class AutoDist:
         fresh: bool = False,
         **trackables: Any,
     ) -> LoopCheckpoint:
-        """Save a training loop, and take it up again from the newest checkpoint, which is restored at once.
+        """Save a training loop, and go on from the newest checkpoint, which is restored at once.
 
         Args:
             directory: Where checkpoints are, on the chief's machine.
@@ -252,7 +252,7 @@ class AutoDist:
             trackables: What to save, by name: models, optimizers, modules, variables.
 
         Returns:
-            Whose ``steps(dataset)`` the loop goes over.
+            The checkpoint; the loop goes over its ``steps(dataset)``.
 
         Raises:
             UsageError: An argument is not allowed, a model is not built, the checkpoint is of something else, none of
@@ -372,14 +372,14 @@ def _way_to_workers(spec: ResourceSpec) -> str:
 def _permitted(
     wanted: str | os.PathLike[str] | StrategyBuilder | Strategy, worker: Worker, spec: ResourceSpec
 ) -> StrategyBuilder | Strategy:
-    """Who makes the strategy, or the strategy itself; one that chooses chooses among what the run may have."""
+    """The builder of the strategy, or the strategy itself; a builder that chooses does so among what the run allows."""
     chosen, permission = fitting(wanted, spec), worker.environment.permission
     permission.check_chosen(str(wanted), chosen, installed_communicators())
     return chosen if isinstance(chosen, Strategy) else chosen.confined(permission.carriers)
 
 
 def _planned_replicas(chosen: StrategyBuilder | Strategy, spec: ResourceSpec) -> tuple[Device, ...]:
-    """The devices among which batches will be split: builders take all that there are."""
+    """The devices among which batches will be split: builders take all."""
     if isinstance(chosen, Strategy):
         return tuple(Device.parse(name) for name in chosen.graph.replicas)
     return spec.replicas

@@ -76,7 +76,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         worker.interruption.will_save()
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Find the newest checkpoint; what it holds of an epoch's middle is restored when the epoch has begun."""
+        """Find the newest checkpoint; the state within an epoch is restored once the epoch has begun."""
         if self._engine is None:
             raise UsageError(
                 "`autodist.BackupAndRestore` is used outside of a scope",
@@ -105,7 +105,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
             self._restore(found)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Count; in an epoch that had begun before, everything is restored now, over what others have just changed."""
+        """Count; in an epoch that had begun before, restore everything that callbacks have just changed."""
         self.model._initial_epoch = None  # it would be that of the next `fit` too
         self._epoch, self._batch = epoch, 0
         if self._found is not None:
@@ -140,7 +140,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
             self._save()
 
     def _report_metrics(self) -> None:
-        """Have Keras give the metrics as the logs of this epoch even if it finds that no step of it is left."""
+        """Have Keras report the metrics of this epoch even if no step of it is left."""
         original = self.model._get_metrics_result_or_logs
         self.model._get_metrics_result_or_logs = lambda logs: original(logs or self.model.get_metrics_result())
 
@@ -175,7 +175,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
             callback.best_weights = [variable.numpy() for variable in weights]
 
     def _restore_values(self, num_kept: int) -> Sequence[Sequence[Any]]:
-        """Restore the model; returns the weights that so many callbacks have kept."""
+        """Restore the model; return the weights that this many callbacks have kept."""
         if not self.model.optimizer.built:
             self.model.optimizer.build(self.model.trainable_variables)
         trackables = self._trackables([self.model.get_weights() for _ in range(num_kept)])

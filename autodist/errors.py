@@ -102,7 +102,7 @@ class CaptureError(AutoDistError, ValueError):
 
 
 class FixedRowsError(CaptureError):
-    """A training step that is for one number of rows in a batch, of which replicas can't have their parts."""
+    """A training step that works for one number of rows only, so that replicas can't share its batch."""
 
 
 class GraphError(AutoDistError, ValueError):

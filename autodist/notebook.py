@@ -7,8 +7,8 @@ and then, above a cell that is a whole training script::
     %%autodist --workers 2 train.py -- --epochs 3
 
 The line holds what ``autodist run`` takes. The cell is written into the file that is named there, or into
-``autodist_cell.py``, and the workers run that file: they are processes of their own, which know nothing of the
-notebook's variables. What the cell is to leave, it saves: ``model.save("trained.keras")``.
+``autodist_cell.py``, and the workers run that file: they are processes of their own, without the notebook's variables.
+To keep a result, the cell saves it: ``model.save("trained.keras")``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run_cell(line: str, cell: str) -> None:
     """Run a cell by ``autodist run``, and print what it prints.
 
     Args:
-        line: What stands behind ``%%autodist``: options, the name of a file for the cell, and after ``--`` arguments.
+        line: What follows ``%%autodist``: options, the name of a file for the cell, and after ``--`` arguments.
         cell: A whole script.
 
     Raises:

@@ -113,7 +113,7 @@ class Ending:
     """The end of all processes below one: TERM to each, and KILL to what is left after the grace time.
 
     Args:
-        root: Whose descendants to end.
+        root: The process whose descendants end.
         grace_s: Time between the two; 0 is KILL at once.
 
     Example:

@@ -172,7 +172,7 @@ class Carrier(Named, abc.ABC):
     """Whether it goes through TensorFlow's servers, which each worker then has to start."""
 
     has_own_connections: ClassVar[bool] = True
-    """Whether its bytes go by connections and threads of its own, not by those of TensorFlow's runtime."""
+    """Whether its bytes use connections and threads of its own, not those of TensorFlow's runtime."""
 
     is_direct: ClassVar[bool] = False
     """Whether each host sends to each other one, and sums as much as its link allows; else hosts are a ring."""
@@ -214,7 +214,7 @@ class Carrier(Named, abc.ABC):
     """What the names of the environment variables begin with that steer its library; empty if there are none."""
 
     own_variables: ClassVar[frozenset[str]] = frozenset()
-    """Those by which its library knows a worker's place: nobody but the launcher and the worker may set them."""
+    """Those by which its library knows a worker's place: only the launcher and the worker may set them."""
 
     package: ClassVar[str] = ""
     """What scripts import to use its library by themselves; empty if there is nothing."""

@@ -119,7 +119,7 @@ def installed_communicators() -> tuple[str, ...]:
 
 
 def carrier_of_servers() -> str:
-    """What carries what servers get and give where nobody has said it; verification tells where it is not installed.
+    """What carries messages to and from servers by default; verification tells where it is not installed.
 
     Example:
         >>> carrier_of_servers()
@@ -134,7 +134,7 @@ def one_of(fits: Callable[[Carrier], object], *others: str, reads_former: bool =
 
     Args:
         fits: What has to hold.
-        others: What stands before them.
+        others: The text before them.
         reads_former: Whether names are read as well that earlier versions had.
 
     """

@@ -70,8 +70,8 @@ def padded_length(length: float) -> int:
 class _CollectiveCommunicator(Communicator):
     """TensorFlow finds the partners of a collective by numbers, which are derived from its name.
 
-    All workers are one group, but each step has its own: in a group, no number may ever stand for two collectives, and
-    of all that a search tries in one process, some names would have the same.
+    All workers are one group, but each step has its own: in a group, no number may ever mean two collectives, and among
+    all strategies that a search tries in one process, some names would have the same.
 
     Attributes:
         world_size: Number of workers.

@@ -62,7 +62,7 @@ class Communicator(abc.ABC):
         Args:
             nodes: Where to add nodes.
             name: Theirs, the same on all workers.
-            scattered: What the sum is made of.
+            scattered: The terms of the sum.
             own: This worker's rows of its own part.
             dtype: The element type.
             place: Which worker this is.

@@ -1,8 +1,8 @@
-"""Who may connect to Horovod's own ports: the machines of the cluster.
+"""The machines that may connect to Horovod's own ports: the machines of the cluster.
 
-Its workers listen while they connect, each once per pair, and take whoever comes first for the other one: then that one
-finds nobody, and the process ends by ``std::terminate``. So Horovod's calls of ``listen`` come here, and what listens
-hears only the other workers' machines. What others send is dropped, so that they are not named.
+Its workers listen while they connect, once per pair, and take the first connection for that of the other one: then that
+one finds no peer, and the process ends by ``std::terminate``. So Horovod's calls of ``listen`` come here, and what
+listens hears only the other workers' machines. What others send is dropped, so that they are not named.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Horovod takes the network interface that it is given (``HOROVOD_GLOO_IFACE``) for its first connections only. Those that
 carry the gradients listen at the address that the machine's own name means there, and Debian writes 127.0.1.1 for that
-into ``/etc/hosts``. What follows is an abort of the process in the midst of Horovod, so it is reported before. And
-whoever else connects there would take a worker's place, so that nobody else is heard.
+into ``/etc/hosts``. What follows is an abort of the process in the middle of Horovod, so it is reported before. A
+stranger that connects there would take a worker's place, so strangers are ignored.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _MOST_BYTES = 1 << 20
 _MOST_BYTES_IN_ALL = 64 << 20
 _MOST_VALUES = 1 << 16
 _WAIT_S = 1.0
-"""For a value, before Horovod is told that there is none; it asks a hundred times a second."""
+"""How long to wait for a value, before Horovod is told that it is missing; it asks a hundred times a second."""
 
 
 def serve_horovod(board: Board) -> None:
@@ -68,7 +68,7 @@ class HorovodRendezvous(HttpServer):
         self._written_bytes = 0
 
     def to_environ(self) -> dict[str, str]:
-        """Return the variables by which Horovod finds it; it puts the port behind the address, and a path behind."""
+        """Return the variables by which Horovod finds it; it puts the port after the address, and then a path."""
         port = str(self.server_address[1])
         return {RENDEZVOUS_ADDRESS: f"{_LOOPBACK}:{port}/{self._secret}", RENDEZVOUS_PORT: port}
 

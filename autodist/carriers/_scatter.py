@@ -13,7 +13,7 @@ __all__ = ["Scattered", "rows_of"]
 
 @dataclass(frozen=True)
 class Scattered:
-    """What a sum is made of, if each worker gets its own rows of it.
+    """The terms of a sum, if each worker gets its own rows of it.
 
     Attributes:
         tensor: This worker's part of the sum, of all rows.
@@ -36,7 +36,7 @@ def rows_of(nodes: NodeList, name: str, scattered: Scattered, rank: int, dtype: 
 
 
 def _vector(nodes: NodeList, name: str, by_worker: str, rank: int, dims: int, rest: int) -> str:
-    """A worker's entry, and a number for each dim behind the first."""
+    """A worker's entry, and a number for each dim after the first."""
     at = nodes.constant(f"{name}/at", [rank], "int32")
     one = nodes.constant(f"{name}/one", [1], "int32")
     entry = nodes.add("Slice", f"{name}/entry", [by_worker, at, one], T="int32", Index="int32")

@@ -23,7 +23,7 @@ class TcpGroup(Communicator):
     """Sends and receives by AutoDist's own library, which finds the partners of a message by its name.
 
     Attributes:
-        place: Who takes part.
+        place: The workers that take part.
     """
 
     joins_all: ClassVar[bool] = False
@@ -36,7 +36,7 @@ class TcpGroup(Communicator):
     def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """Each member adds up one part of the elements, and gives the others that sum.
 
-        Of two members each sends the other all it has, which is as many bytes, and one message less.
+        With two members, each sends the other all it has: as many bytes, and one message less.
         """
         members = len(self.place.among)
         if members == 2:

@@ -34,7 +34,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 
 
 def with_completion(command: click.Command) -> click.Command:
-    """Have a command's parameters completed by what they stand for, which their names and metavars say."""
+    """Have a command's parameters completed by their meaning, which their names and metavars say."""
     for parameter in command.params:
         name, metavar = parameter.name or "", parameter.metavar or ""
         if name == "run" or metavar.endswith("RUN"):

@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _flush() -> None:
-    """Write what is held back while it can be told whether anybody reads."""
+    """Write what is held back, as long as a reader may be there."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -71,7 +71,7 @@ _SECTIONS = {
 
 
 _REFERENCE = 10
-"""After so many trials the first one is measured again."""
+"""After this many trials the first one is measured again."""
 _TOLD_DRIFT = 0.03
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -248,7 +248,7 @@ def search(
 def _searched(
     request: SearchRequest, job: Job, script: ScriptWords, cluster: ClusterOptions, options: JobOptions
 ) -> SearchResult:
-    """Search, with all that is to be said meanwhile."""
+    """Search, and report progress."""
     from autodist.tuning import search as run_search
 
     watcher = Watcher(request)

@@ -64,7 +64,7 @@ class Watcher:
         self.tried(trials, left_s)
 
     def tried(self, trials: Sequence[Trial], left_s: float | None) -> None:
-        """Show where it stands."""
+        """Show the progress."""
         from autodist.report import SearchProgress
         from autodist.search import BASELINE, Failure, best_of
 

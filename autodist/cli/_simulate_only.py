@@ -39,7 +39,7 @@ __all__ = ["OfflineCommand"]
 
 _SCHEMA_VERSION = 1
 _BOUND_S = 5.0
-"""Unless the user says how much is to be looked at: a large graph on many machines has an answer within ten seconds."""
+"""Unless the user sets a bound: a large graph on many machines has an answer within ten seconds."""
 
 _OF_TRIALS = frozenset(
     {
@@ -74,7 +74,7 @@ class OfflineCommand:
     as_json: bool
 
     def is_meant(self, simulate_only: bool) -> bool:
-        """Whether nothing is to be measured.
+        """Whether to measure nothing.
 
         Raises:
             UsageError: The command line says yes and no.
@@ -199,7 +199,7 @@ class _Content:
         return Bill(self.result.domain.spec, self.result.domain.batch_size, self.examples)
 
     def show(self) -> None:
-        """Print a table, and what is to be known of it."""
+        """Print a table with notes."""
         from autodist.report import PredictionRow, output_console, show_predictions
 
         ranked = self.result.ranking.ranked

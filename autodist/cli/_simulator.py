@@ -175,7 +175,7 @@ def _given(store: str, texts: Sequence[str], fewest: int) -> list[DataSet]:
 
 
 def _check_all(given: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> None:
-    """Refuse what is none of what is allowed; all mistakes at once."""
+    """Refuse a value that is not allowed; all mistakes at once."""
     mistakes = []
     for what, (names, allowed) in given.items():
         unknown = [f"`{name}`" for name in names if name not in allowed]

@@ -1,4 +1,4 @@
-"""``autodist status``: the runs there are, and where one stands."""
+"""``autodist status``: all runs, and the state of one."""
 
 from __future__ import annotations
 

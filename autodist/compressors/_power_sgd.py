@@ -24,7 +24,7 @@ class PowerSGD(Compressor):
 
     The gradient is a matrix M of ``[shape[0], the rest]``. With Q from the step before: P = sum of M Q, orthonormal
     columns for P, then Q = sum of M^T P; the total is P Q^T. Mostly used within :class:`ErrorFeedback` (Vogels et al.
-    2019, PowerSGD). A gradient that isn't smaller so, a vector above all, is sent as it is.
+    2019, PowerSGD). A gradient that this does not make smaller, such as a vector, is sent unchanged.
 
     Attributes:
         rank: Columns of P and Q, at least 1.

@@ -71,7 +71,7 @@ class RandomK(Compressor):
         )
 
     def _indices(self, nodes: NodeList, name: str, entries: int, number: int, channel: Channel) -> str:
-        """The positions of this step: of the largest of as many random numbers as there are entries."""
+        """The positions of this step: those of the largest among one random number per entry."""
         first = nodes.constant(f"{name}/step/first", 0, "int64")
         step = channel.state("step", first, "int64", [])
         one = nodes.constant(f"{name}/step/one", 1, "int64")

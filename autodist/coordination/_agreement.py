@@ -29,7 +29,7 @@ class Agreement:
     """How the workers agree on the steps of one scope.
 
     Attributes:
-        worker: Who this process is.
+        worker: This process.
         scope: What tells this scope from the others of the run.
     """
 
@@ -103,7 +103,7 @@ class Agreement:
         self._check_same(mine, _Seen.from_json(content.decode()))
 
     def told_by_all(self, about: str, own: Any) -> list[Any]:
-        """What each worker says of something, by rank, as JSON; all workers call this together."""
+        """What each worker reports about something, by rank, as JSON; all workers call this together."""
         coordinator = self.worker.coordinator
         if coordinator is None or self.worker.world_size == 1:
             return [own]
@@ -121,7 +121,7 @@ class Agreement:
             own, others = set(mine.inputs) - set(chief.inputs), set(chief.inputs) - set(mine.inputs)
             raise CaptureError(
                 f"worker {self.worker.rank} calls the step with other arguments than the chief: "
-                f"{' and '.join(sorted(own)) or 'none'} in the place of {' and '.join(sorted(others)) or 'none'}",
+                f"{' and '.join(sorted(own)) or 'none'} instead of {' and '.join(sorted(others)) or 'none'}",
                 hint="what comes whole to every replica must be the same on all workers; what belongs to the batch has "
                 "its number of rows",
             )

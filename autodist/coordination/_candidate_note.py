@@ -15,7 +15,7 @@ _KEY = "candidate-note"
 
 @dataclass(frozen=True)
 class CandidateNote:
-    """A strategy that training goes by for some steps, to see how fast it is; others are left if it fails.
+    """A strategy that training uses for some steps, to see how fast it is; others are left if it fails.
 
     Attributes:
         id: Its identity; empty when nothing is tried out any more.

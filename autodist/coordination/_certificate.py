@@ -1,7 +1,7 @@
 """Certificates for one run, by which its processes know each other and speak encrypted (TLS 1.3).
 
-Keys stay in the memory of who has made them. Workers get the coordinator's certificate with the run's token, and each
-other's from the coordinator, and trust no other.
+Keys stay in the memory of the process that has made them. Workers get the coordinator's certificate with the run's
+token, and each other's from the coordinator, and trust no other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Certificate:
 
     @functools.cached_property
     def context(self) -> ssl.SSLContext:
-        """What a server needs whose clients are known otherwise."""
+        """The context of a server that knows its clients in another way."""
         return self.shown(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
 
     def shown(self, context: ssl.SSLContext) -> ssl.SSLContext:
@@ -51,7 +51,7 @@ class Certificate:
 
 
 def make_certificate() -> Certificate:
-    """Make a certificate that nobody else has signed."""
+    """Make a self-signed certificate."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

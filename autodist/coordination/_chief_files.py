@@ -1,4 +1,4 @@
-"""What the chief writes, the others wait for: behind `model.save(path)` the file is there, whoever looks for it."""
+"""What the chief writes, the others wait for: after `model.save(path)` the file is there, for every worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _inside = threading.local()
 
 @contextlib.contextmanager
 def own_writing() -> Iterator[None]:
-    """Files inside are AutoDist's own, or parts of others: nobody waits for them."""
+    """Files inside are AutoDist's own, or parts of others: no worker waits for them."""
     depth = getattr(_inside, "depth", 0)
     _inside.depth = depth + 1
     try:
@@ -38,7 +38,7 @@ class ChiefFiles:
     Where only the chief makes some of them, others may wait for an earlier one, and never in vain.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -125,7 +125,7 @@ def _described(error: BaseException) -> dict[str, Any]:
 
 
 def _error(label: str, message: str, errno: int | None, tensorflow: int | None, is_os: bool) -> Exception:
-    """The same kind of error as the chief's: whoever goes on after it, goes on on all workers."""
+    """The same kind of error as the chief's: if one worker goes on after it, all do."""
     import tensorflow as tf
 
     text = f"the chief could not write in `{label}`: {message}"

@@ -19,7 +19,7 @@ def connected_to_all(worker: Worker, name: str) -> dict[int, Connection]:
     """A connection to each other worker, by rank; all workers do so together, and nothing listens afterwards.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         name: What tells these connections from others of the process.
 
     Raises:

@@ -29,7 +29,7 @@ TOKEN_HEADER = "X-AutoDist-Token"
 _TRANSFER_MARGIN_S = 30.0  # on top of the wait itself: the bytes, and a loaded machine
 _ATTEMPTS = 3
 _UNANSWERED = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, http.client.IncompleteRead)
-"""How a connection ends whose other side lives but closed it, as to a stranger that takes too long to say who it is."""
+"""How a connection ends that the other side has closed, for example because it took this one for a stranger."""
 
 
 class Status:
@@ -50,7 +50,7 @@ class CoordinatorClient:
         address: Where the coordinator listens.
         port: Its port.
         token: The run's secret.
-        rank: Who asks.
+        rank: The worker that asks.
         certificate: By which the coordinator is known, and requests are encrypted; empty for none.
 
     Example:
@@ -103,7 +103,7 @@ class CoordinatorClient:
     def barrier(self, name: str, timeout_s: float) -> None:
         """Wait until all workers have come to the barrier ``name``; it can be used again afterwards.
 
-        Once a wait at it has timed out, the barrier stays broken: who comes later gets the same error at once.
+        Once a wait at it has timed out, the barrier stays broken: later calls get the same error at once.
 
         Raises:
             TimedOut: A worker did not come; the error names all that are missing.
@@ -115,7 +115,7 @@ class CoordinatorClient:
         self._request("POST", f"/barriers/{quote(name, safe='')}", query, wait_s=timeout_s)
 
     def interruption(self, timeout_s: float) -> str:
-        """Wait until somebody wants the run to end; returns the name of the signal that says so.
+        """Wait until the run should end; returns the name of the signal that says so.
 
         Raises:
             TimedOut: Nobody wanted it within ``timeout_s`` seconds.

@@ -5,7 +5,7 @@ a step for which the others wait, inside TensorFlow, where no exception reaches 
 each says how many *meetings* it has begun (steps, agreements: what all do together), and all go on to the one that the
 furthest has begun. There the exception is raised.
 
-A worker that hears of TERM saves at the next place where a checkpoint may be written, if the script uses checkpoints
+A worker that gets TERM saves at the next place where a checkpoint may be written, if the script uses checkpoints
 and has no handler of its own; else the signal takes its course.
 """
 
@@ -44,10 +44,10 @@ class _Stage(enum.Enum):
 
 
 class Interruption:
-    """What this worker knows of an end that somebody wants.
+    """What this worker knows about a requested end of the run.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
     """
 
     def __init__(self, worker: Member) -> None:
@@ -157,7 +157,7 @@ class Interruption:
     # --- a thread alongside it
 
     def listen(self) -> None:
-        """Wait until the launcher tells of an end, and see to it; for a thread of its own."""
+        """Wait until the launcher announces an end, and bring it about; for a thread of its own."""
         signum = self._heard()
         if signum == signal.SIGTERM and not (self._saves and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL):
             os.kill(os.getpid(), signal.SIGTERM)

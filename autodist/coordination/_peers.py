@@ -1,4 +1,4 @@
-"""What a step's failure says of the other workers."""
+"""What a step's failure tells about the other workers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def holder_failures(worker: Worker, name: str, ranks: Sequence[int]) -> Iterator
     """Say it plainly when the value of a variable can't be had because a worker that holds it is gone.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         name: The variable.
         ranks: The workers that hold parts of it.
     """

@@ -1,4 +1,4 @@
-"""Values of variables from the chief to the other workers, by way of the coordinator."""
+"""Values of variables from the chief to the other workers, through the coordinator."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def adopt_chief_values(
     """Where a worker's values differ from the chief's, take over the chief's.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         names: Variables, the same on all workers.
         key: Unlike that of any other call, and the same on all workers.
         read: Returns a variable's value.
@@ -76,7 +76,7 @@ def average_over_workers(
     """The averages of all workers' values, bit for bit the same on all of them.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         values: By name, this worker's values; the names are the same on all.
         weights: By rank; their sum is not 0.
         key: Unlike that of any other call, and the same on all workers.
@@ -154,7 +154,7 @@ def wait_for_writers(worker: Worker, name: str, key: str) -> None:
     """Wait until all workers have assigned a variable that they share.
 
     Args:
-        worker: Who this process is, of a run.
+        worker: This process, one of a run.
         name: The variable, or the first of several.
         key: What tells this exchange from all others.
 

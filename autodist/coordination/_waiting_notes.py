@@ -30,7 +30,7 @@ class WaitingNotes:
     """Notes of all workers on what they wait for between two steps; each worker has one note.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
     """
 
     def __init__(self, worker: Member) -> None:

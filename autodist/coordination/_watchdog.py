@@ -33,11 +33,11 @@ class Watchdog:
     """Watches the steps of a worker of a run.
 
     TensorFlow's own timeouts can't end a step that waits inside Horovod, and a blocked session does not let Python
-    raise; so the process itself is ended, after it has told the launcher and shown its stack. A script run alone waits
-    for nobody and is not watched.
+    raise; so the process itself is ended, after it has told the launcher and shown its stack. A script that is run
+    alone waits for no worker and is not watched.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
     """
 
     def __init__(self, worker: Worker) -> None:

@@ -19,9 +19,9 @@ class Worker(Member):
 
     Attributes:
         steps_restored: Training steps of earlier attempts that a checkpoint has brought back.
-        in_step: True while a step blocks on other workers, or this one connects to them, False between steps, None when
-            nobody says. With it the launcher tells a worker that waits for others from one that saves a model.
-        interruption: Where an end that somebody wants reaches the script.
+        in_step: True while a step blocks on other workers, or this one connects to them, False between steps, None if
+            unknown. With it the launcher tells a worker that waits for others from one that saves a model.
+        interruption: Where a requested end reaches the script.
         whereabouts: Where the workers wait for each other outside of steps.
 
     """
@@ -54,7 +54,7 @@ class Worker(Member):
         self._exit_callbacks.append(callback)
 
     def not_on_exit(self, callback: Callable[[], None]) -> None:
-        """Take back what :meth:`on_exit` was told."""
+        """Undo a call of :meth:`on_exit`."""
         self._exit_callbacks.remove(callback)
 
     def take_exit_callbacks(self) -> tuple[Callable[[], None], ...]:

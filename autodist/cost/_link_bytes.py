@@ -20,7 +20,7 @@ Links: TypeAlias = "dict[tuple[str, str], float]"
 
 
 def ring_share(count: int) -> float:
-    """How often each of so many hosts sends a tensor that goes around their ring to be summed, and once more as a sum.
+    """How often each of these hosts sends a tensor that goes around their ring to be summed, and again as a sum.
 
     Example:
         >>> ring_share(4)
@@ -31,9 +31,9 @@ def ring_share(count: int) -> float:
 
 
 def direct_share(count: int, part: float) -> float:
-    """How often one of so many hosts sends a tensor, of which it sums a part.
+    """How often one of this many hosts sends a tensor, of which it sums a part.
 
-    It sends what is not its own to who sums it, and its own part, summed, to each other one.
+    It sends each other part to the worker that sums it, and its own part, summed, to each other worker.
 
     Example:
         >>> direct_share(4, 0.25) == ring_share(4)

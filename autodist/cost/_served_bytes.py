@@ -43,7 +43,7 @@ def pushed_bytes(shard: Served, senders: Amount, hosts: Amount, examples: Amount
 
     Args:
         shard: What travels.
-        senders: Who sends something to be summed: one for each host that joins its replicas' gradients, else these.
+        senders: The senders of terms of a sum: one for each host that joins its replicas' gradients, else these.
         hosts: How many hosts send.
         examples: How many examples they have.
     """

@@ -48,7 +48,7 @@ class Traffic:
         batch_size: Examples in the global batch; numbers of sparse rows follow from it.
         rows: By sparse variable, the rows that a step of all hosts touches, doubles counted.
         guessed: Sparse variables whose rows are a guess: one per example.
-        is_batch_supposed: Whether nobody has said how many examples a batch has.
+        is_batch_supposed: Whether the number of examples of a batch is unknown.
 
     """
 

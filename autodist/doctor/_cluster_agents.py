@@ -26,7 +26,7 @@ _CLOCK_ROUNDS = 5
 
 
 class _Silence:
-    """Receives events of workers, of which there are none."""
+    """Receives events of workers; these agents have none."""
 
     def output(self, rank: int, is_error: bool, data: bytes) -> None:
         """Nobody writes."""
@@ -44,7 +44,7 @@ class ReachedHost:
 
     Attributes:
         visit: What is known of it.
-        agent: Who answers there.
+        agent: The agent that answers there.
         port: Where it listens; 0 if it can't.
 
     """

@@ -34,7 +34,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """What a machine says of itself.
+    """What a machine reports about itself.
 
     Attributes:
         python: Version of the interpreter.
@@ -43,12 +43,12 @@ class MachineFacts:
         packages: Version by name, of those that are installed.
         compiler: The compiler of C++ with its version; empty if there is none.
         cores: Cores that may be used.
-        installed_cores: Cores that there are.
+        installed_cores: Number of cores.
         memory_bytes: Main memory that may be used.
-        available_bytes: What of it nobody uses now.
+        available_bytes: How much of it is free.
         gpus: CUDA ids.
         disks: By ``directory``, ``tmp`` and ``shm``.
-        free_ports: Which part of :data:`PORTS` nobody listens on, 0 to 1.
+        free_ports: Which part of :data:`PORTS` is free, 0 to 1.
         interfaces: Addresses by network interface.
         names: Addresses that each name of the spec has there, its own included.
         address: Under which the others reach it; empty if it has only loopback addresses.
@@ -101,7 +101,7 @@ class MachineVisit:
         hosts: The hosts of the spec that are on it.
         is_here: Whether it is the machine that asks.
         error: Why nothing is known of it.
-        facts: What it says of itself; None exactly if there is an error.
+        facts: What it reports about itself; None exactly if there is an error.
         clock_ahead_s: By how much its clock is ahead of ours.
         clock_error_s: How wrong that may be.
         unreached: By name of another machine that was tried, why a worker here can't connect to one there; empty if

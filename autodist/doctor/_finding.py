@@ -20,7 +20,7 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check says of one host.
+    """The result of one check of one host.
 
     Attributes:
         host: The machine's address in the spec.

@@ -123,7 +123,7 @@ def _read(path: Path) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file so that there is the old or the new one at any time, also behind a symbolic link."""
+    """Write a file so that at any time either the old or the new one exists, also through a symbolic link."""
     target = path.resolve()
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

@@ -47,7 +47,7 @@ class MeasuredLink:
 
 
 def disjoint_rounds(items: Sequence[T]) -> list[list[tuple[T, T]]]:
-    """Return all pairs in as few rounds as possible; in a round nobody is in two pairs.
+    """Return all pairs in as few rounds as possible; in a round no machine is in two pairs.
 
     Example:
         >>> disjoint_rounds("abcd")

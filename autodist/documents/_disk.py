@@ -1,4 +1,4 @@
-"""Files and the disk: what stands in one outlives the machine's own end only once it was forced there."""
+"""Files and the disk: content survives a crash of the machine only once it was forced there."""
 
 from __future__ import annotations
 

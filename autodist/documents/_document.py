@@ -29,7 +29,7 @@ class Kind:
     Attributes:
         name: What messages call it, ``"resource spec"``.
         error: What its mistakes are raised as.
-        least: What the smallest one has, for who gives an empty file.
+        least: What the smallest one has, for users that give an empty file.
         is_text: Whether the value at a path is a text even where YAML sees a number.
         is_verbatim: Whether the value at a path is taken as it is written, truth values included.
         syntax_hint: What to do about a line that is not YAML, if it is a mistake that people make.
@@ -76,7 +76,7 @@ class Document:
         self._unreadable: set[Path] = set()
 
     def position(self, path: Path, *, at_key: bool = False) -> Position:
-        """Return where a value (or its key) stands, or the nearest thing around it that was written."""
+        """Return the position of a value (or its key), or of the nearest thing around it that was written."""
         places = self.keys if at_key else self.values
         while path and path not in places:
             path = path[:-1]

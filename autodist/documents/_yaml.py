@@ -1,4 +1,4 @@
-"""YAML text to a :class:`Document`: like ``yaml.safe_load``, but it knows where everything stands."""
+"""YAML text to a :class:`Document`: like ``yaml.safe_load``, but it knows the position of everything."""
 
 from __future__ import annotations
 

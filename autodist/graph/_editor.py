@@ -1,4 +1,4 @@
-"""The editor: what rewrites a graph goes through it, so that who reads what is known at any time."""
+"""The editor: everything that rewrites a graph uses it, so that the readers of each tensor are known at any time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class GraphEditor(NodeList):
     """Changes a graph, and keeps an index of its nodes and their readers.
 
     Nodes are added as to any list of nodes; `nodes` are those that were. What nodes take is changed by the editor
-    alone. Control inputs stand behind the others, each once.
+    alone. Control inputs stand after the others, each once.
 
     Args:
         graph_def: The graph, which is the editor's own from now on.
@@ -100,7 +100,7 @@ class GraphEditor(NodeList):
             self.set_inputs(name, [*self._by_name[name].input, *waits])
 
     def stop_waiting(self, others: Iterable[str]) -> None:
-        """Have nobody wait for some nodes any more; added nodes do so as they were made to."""
+        """Let no node wait for some nodes any more; added nodes do so as they were made to."""
         added, gone = {node.name for node in self.nodes}, {f"^{other}" for other in others}
         readers = dict.fromkeys(name for wait in gone for name in self._index().get(wait[1:], ()))
         for node in (self._by_name[name] for name in readers if name not in added):

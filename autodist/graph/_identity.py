@@ -5,7 +5,7 @@ control flow: names carry counters, which differ from process to process. Two va
 their place in G.
 
 The values of constants count. They say how often a loop turns and which rows of a table are looked up; and workers
-whose constants differ train different models. So does who draws constants without a seed in two runs of his script:
+whose constants differ train different models. So does a script that draws constants without a seed, in two runs:
 trials of the first are not found in the second. The seeds of random operations don't count, they change neither what
 is computed nor how long that takes, and each run draws its own.
 """
@@ -39,12 +39,12 @@ _VOLATILE = frozenset({
 
 @dataclass(frozen=True)
 class Identity:
-    """What a graph's identity is made of.
+    """The parts of a graph's identity.
 
     Attributes:
         step: A hash of all of it, whatever the batch's size is.
         variables: Hash of its variables, to tell in what two graphs differ.
-        operations: Hash of the operations that there are, likewise.
+        operations: Hash of the operations, likewise.
 
     """
 

@@ -53,7 +53,7 @@ class NodeList:
         device: str | None = None,
         without: Iterable[str] = ("_class", "_output_shapes"),
     ) -> str:
-        """Add a node like another one, by default without what it says of that one's place and shapes.
+        """Add a node like another one, by default without that one's place and shapes.
 
         Args:
             node: The other one.

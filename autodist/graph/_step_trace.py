@@ -17,7 +17,7 @@ class NodeTime:
     """When one node has run in a step.
 
     Attributes:
-        op: Type of what has run; TensorFlow may have put another operation in the place of that of G.
+        op: Type of what has run; TensorFlow may have put another operation instead of that of G.
         start_s: When it began, in seconds from the step's begin.
         end_s: When it was done, likewise; of a node in a loop, for the last time.
         busy_s: How long it has run; of a node in a loop, in all.
@@ -57,10 +57,10 @@ class StepTrace:
 
     Attributes:
         subject: What has run.
-        step_s: Seconds of a step that nobody traced.
+        step_s: Seconds of a step without a trace.
         processor_s: Processor time of such a step, over all cores.
-        nodes: By name of what TensorFlow has made of G's nodes, when it has run. The times are those of a step that
-            nobody traces: the first node begins at 0, the last one ends at ``step_s``.
+        nodes: When TensorFlow's nodes, into which it has turned those of G, have run, by name. The times are those of a
+            step without a trace: the first node begins at 0, the last one ends at ``step_s``.
 
     Example:
         >>> subject = TraceSubject("a processor, 2 threads", 32, ((32, 8),))

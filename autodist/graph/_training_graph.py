@@ -30,7 +30,7 @@ class TrainingGraph:
         outputs: The step's tensor results, in flattened order.
         effects: Nodes that must run although nothing reads them: assignments, prints.
         lines: For nodes of interest, the user's ``file:line`` they come from.
-        batch_size: Examples in the global batch that the step was captured for, None if nobody has said.
+        batch_size: Examples in the global batch that the step was captured for, None if unknown.
     """
 
     graph_def: Any
@@ -52,7 +52,7 @@ class TrainingGraph:
         return next((argument.shape[0] for argument in self.inputs if argument.split and argument.shape), None)
 
     def without_gradients(self) -> TrainingGraph:
-        """The same step as one that nobody else has a part in: its gradients are like all that it computes."""
+        """The same step, as if no other worker had a part in it: its gradients are like all that it computes."""
         written = (Role.TRAINABLE, Role.SLOT)
         variables = tuple(
             replace(
@@ -100,7 +100,7 @@ class TrainingGraph:
             return self.__dict__["graph_def"]
 
     def with_batch_size(self, batch_size: int | None) -> TrainingGraph:
-        """The same graph, captured for a batch of so many examples; what is known of its nodes is kept."""
+        """The same graph, captured for a batch of this many examples; what is known of its nodes is kept."""
         graph = replace(self, batch_size=batch_size)
         graph.__dict__["analysis"] = self.analysis
         return graph
@@ -155,7 +155,7 @@ class TrainingGraph:
 
     @cached_property
     def identity(self) -> Identity:
-        """What :attr:`step_id` and :attr:`id` are made of."""
+        """The parts of :attr:`step_id` and :attr:`id`."""
         return Identity.of(self)
 
     @property

@@ -1,4 +1,4 @@
-"""What a captured training step is made of: variables with their gradients, inputs and outputs."""
+"""The parts of a captured training step: variables with their gradients, inputs and outputs."""
 
 from __future__ import annotations
 

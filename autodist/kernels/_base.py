@@ -117,19 +117,19 @@ class DistributedGraph:
     Attributes:
         graph_def: The graph as it is now; valid after every kernel.
         variables: The variables of G.
-        layout: Who this worker is.
+        layout: This worker among all.
         outputs: Tensors to fetch, one per output of the step.
         local_outputs: The same for batches that each worker brought itself: per-example outputs are those of this
             worker's examples.
         effects: Nodes to run.
         feeds: ``feeds[k][r]`` is the placeholder of input k on local replica r, None where it isn't needed. Inputs that
             are not split have the same placeholder for all replicas.
-        borrowed: ``borrowed[k]`` is the placeholder of an example of input k, to be fed in the place of batches where
+        borrowed: ``borrowed[k]`` is the placeholder of an example of input k, to be fed instead of batches where
             no local replica has any: they compute with it, or with no rows if no worker has any. None as in `feeds`.
         rows: The placeholder for the numbers of examples of the local replicas; None if there is one replica in all.
         total: The tensor to feed with the size of the global batch where it is known without asking the others.
-        batches: The placeholder of two numbers that stand for the batch, and that must be equal on all workers: else a
-            step fails before it changes anything. None where nobody waits for anybody.
+        batches: The placeholder of two numbers that represent the batch, and must be equal on all workers: else a
+            step fails before it changes anything. None if workers do not wait for each other.
         points: Where replicas meet.
         placement: By variable name, the TensorFlow device that holds it.
         initializers: Nodes to run once, before the first step: they set the variables that kernels have added.
@@ -222,7 +222,7 @@ class DistributedGraph:
         return GraphEditor(copy, device)
 
     def edited(self, editor: GraphEditor, inputs: Mapping[str, str] | None = None, **changes: Any) -> DistributedGraph:
-        """A copy with what an editor has made of the graph.
+        """A copy with the graph that an editor has changed.
 
         Args:
             editor: That of :meth:`edit`, with all nodes that were to be added.

@@ -1,4 +1,4 @@
-"""Kernels of other packages: found by entry points, inserted behind a named kernel of ours."""
+"""Kernels of other packages: found by entry points, inserted after a named kernel of ours."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ExtraKernel(Named, Kernel, abc.ABC):
     """That of its entry point and of its class; messages and dumped graphs are called by it."""
 
     after: ClassVar[str]
-    """Name of the kernel of ours that it follows, ``"replicate"`` for one. After ``"place"`` it sets devices itself."""
+    """Name of the kernel of ours that it follows, such as ``"replicate"``. After ``"place"`` it sets devices itself."""
 
 
 _REGISTRY: Registry[ExtraKernel] = Registry("kernel", ExtraKernel, ENTRY_POINT_GROUP, ())
@@ -54,7 +54,7 @@ def insert(kernels: Sequence[Kernel], extras: Sequence[ExtraKernel]) -> tuple[Ke
     """The kernels with each of the others behind the one that it names; several at one place by name.
 
     Raises:
-        StrategyError: One of them names a place that there is not.
+        StrategyError: One of them names a place that does not exist.
 
     """
     places = [kernel.name for kernel in kernels]

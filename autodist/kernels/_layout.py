@@ -1,4 +1,4 @@
-"""Who a worker is among all, and how devices are called in TensorFlow."""
+"""A worker's place among all, and the names of devices in TensorFlow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TASK = re.compile(r"/job:worker/replica:0/task:(\d+)/")
 
 @dataclass(frozen=True)
 class Layout:
-    """Who this worker is, and how devices of the strategy are called in TensorFlow.
+    """This worker among all, and how devices of the strategy are called in TensorFlow.
 
     Attributes:
         rank: This worker, 0 is the chief.
@@ -24,7 +24,7 @@ class Layout:
         replicas: Per rank, the devices that hold a copy of the graph; none for a host that only serves variables.
         server: Whether the workers see each other's devices through TensorFlow servers. Else each has a session of its
             own, which can't run what is on the device of another, and Horovod or AutoDist's own library connects them.
-        groups: Into how many groups replicas fall, one behind the other, each of which has all parts of tiled
+        groups: Into how many groups replicas fall, one after the other, each of which has all parts of tiled
             variables. Between groups the batch is cut, as it is between replicas otherwise.
         first_rank: Where this is the layout of one group, the worker that is its first, among all.
     """

@@ -113,7 +113,7 @@ def kernels_for(
         updates_in_turn: Whether updates wait for each other, since memory is short.
 
     Raises:
-        GraphError: A kernel stands before another one that it needs.
+        GraphError: A kernel precedes another one that it needs.
         StrategyError: A kernel of another package has no place here, or a synchronizer has no kernel.
     """
     own = _ours(
@@ -185,7 +185,7 @@ def rewrite(
 
     Args:
         graph: G.
-        layout: Who this worker is.
+        layout: This worker among all.
         kernels: See :func:`kernels_for`.
         observer: Called with each kernel's name and result, to dump graphs for one.
 

@@ -50,7 +50,7 @@ class QuestionSet:
     questions: tuple[Question, ...]
 
     def to_json(self) -> Any:
-        """What can be told to the worker."""
+        """What the worker can be asked to do."""
         return {
             "rank": self.rank,
             "graph": base64.b64encode(self.graph_def.SerializeToString()).decode(),
@@ -72,7 +72,7 @@ class WantedNodes:
 
     Attributes:
         nodes: In an order in which each comes after what it takes.
-        given: By tensor that they take from who asks, its dtype.
+        given: The dtype of each tensor that they take from the asking worker.
         results: The tensors that are wanted of them, with their dtypes.
         ends: The nodes that have run when there is an answer.
     """
@@ -87,7 +87,7 @@ class QuestionBuilder:
     """Makes questions of one worker, and the graphs that answer them.
 
     Args:
-        layout: Who asks.
+        layout: The worker that asks.
         step: Name of the compiled step.
         library: The functions that nodes may call.
     """

@@ -23,7 +23,7 @@ class _Update:
     """What happens to one variable and its slots when its gradient is there, and to nothing else.
 
     Attributes:
-        size_bytes: Of the variable.
+        size_bytes: The size of the variable.
         begins: The nodes that take what is made elsewhere.
         writes: The nodes that change the variable or its slots.
     """
@@ -38,8 +38,8 @@ class UpdatesInTurn(Kernel):
     """Have this worker's updates wait for each other, that whose gradient exists first at the front.
 
     As many of them run at once as change no more bytes than the largest does alone. What belongs to several variables
-    (the norm of all gradients), what workers meet in, and what a later gradient needs waits for nothing new: so nobody
-    waits for itself, nor for another worker that waits for this one.
+    (the norm of all gradients), what workers meet in, and what a later gradient needs waits for nothing new: so no
+    update waits for itself, or for another worker that waits for this one.
     """
 
     name: ClassVar[str] = "updates-in-turn"

@@ -146,7 +146,7 @@ def _check_dump_directory(directory: Path) -> None:
 
 @dataclass(frozen=True)
 class WorkerCommand:
-    """What is to be started for one worker.
+    """What to start for one worker.
 
     Attributes:
         rank: The worker.
@@ -172,7 +172,7 @@ class WorkerCommand:
 
 
 class RunObserver(Protocol):
-    """Who watches a run; called from several threads, one call at a time per method."""
+    """Watches a run; called from several threads, one call at a time per method."""
 
     def run_started(self, info: RunInfo) -> None:
         """All workers are about to start."""

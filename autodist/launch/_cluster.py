@@ -79,7 +79,7 @@ class ClusterLauncher(Launcher):
     beside: Callable[[CoordinatorServer], AbstractContextManager[object]] = field(default=nullcontext, repr=False)
 
     def plan(self, job: Job) -> list[WorkerCommand]:
-        """Return what ``launch`` would start, as far as that can be told without asking the machines.
+        """Return what ``launch`` would start, as far as this is known without asking the machines.
 
         The ports, which are chosen at run time, are 0, and the token is masked.
         """

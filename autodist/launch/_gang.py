@@ -85,7 +85,7 @@ class Gang(Protocol):
         """Send a signal to a worker, and to nothing that it has started; one that has ended gets none."""
 
     def release(self) -> None:
-        """Let the workers write whatever they have, though nobody reads it: they are about to end."""
+        """Let the workers write whatever they have, though nothing reads it: they are about to end."""
 
     def check_machines(self) -> None:
         """Have every machine answer that it is there; one that doesn't within seconds is :class:`Lost`."""

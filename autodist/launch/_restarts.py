@@ -35,7 +35,7 @@ class RestartingLauncher(Launcher):
 
     Attributes:
         launcher: Makes each attempt.
-        observer: Is told of restarts; the default shows them on the console.
+        observer: Is called before restarts; the default shows them on the console.
         pause_s: Before the first restart; each further pause is twice as long, up to a minute.
 
     Example:
@@ -110,13 +110,13 @@ class RestartingLauncher(Launcher):
 
 
 def checkpoint_progress(coordinator: CoordinatorServer) -> CheckpointProgress | None:
-    """Return what the chief has told of checkpoints; None if the script uses none."""
+    """Return what the chief has reported about checkpoints; None if the script uses none."""
     note = CheckpointNote.heard(coordinator)
     return None if note is None else CheckpointProgress(note.restored, note.saved)
 
 
 def tried_strategy(coordinator: CoordinatorServer) -> TriedStrategy | None:
-    """Return what the chief has told of a strategy that is being tried out."""
+    """Return what the chief has reported about a strategy that is being tried out."""
     note = CandidateNote.heard(coordinator)
     return None if note is None else TriedStrategy(note.id, note.words)
 

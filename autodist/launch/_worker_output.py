@@ -75,12 +75,12 @@ class LineSplitter:
 
 
 def _states(line: str) -> list[str]:
-    """Return what stood on the line, one after the other."""
+    """Return the texts that were on the line, one after the other."""
     return _BACKSPACES.sub("\r", line).split("\r")
 
 
 def _last_state(line: str) -> str:
-    """Return the last text that stood on the line; blanks only clear it for the next."""
+    """Return the last text on the line; blanks only clear it for the next."""
     states = _states(line)
     if len(states) == 1:
         return line
@@ -90,8 +90,8 @@ def _last_state(line: str) -> str:
 class OutputPump:
     """One thread that takes what all workers write, keeps it in their logs and hands on every line.
 
-    Whoever reads the workers' streams must not be held up by a full disk or a terminal that stands still, so the bytes
-    wait here; a reader that can hold back does so while :attr:`is_full`.
+    A full disk or a stopped terminal must not hold up the reader of the workers' streams, so the bytes wait here; a
+    reader that can hold back does so while :attr:`is_full`.
 
     Args:
         directory: Where the logs go.
@@ -113,7 +113,7 @@ class OutputPump:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits to be written that the workers had better wait, too."""
+        """Whether so much waits to be written that the workers should wait, too."""
         return self._fed - self._taken > _MOST_WAITING_BYTES
 
     def feed(self, rank: int, data: bytes, is_error: bool) -> None:

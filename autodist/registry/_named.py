@@ -1,4 +1,4 @@
-"""What is found by its name: a frozen dataclass whose fields are its parameters."""
+"""Things that are found by name: frozen dataclasses whose fields are their parameters."""
 
 from __future__ import annotations
 

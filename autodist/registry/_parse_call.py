@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Named)
 
 
 def split_call(text: str) -> tuple[str, str]:
-    """Return the name and what stands between its parentheses.
+    """Return the name and the text between its parentheses.
 
     Example:
         >>> split_call("AllReduce(chunk_size=64)")

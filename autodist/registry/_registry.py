@@ -36,7 +36,7 @@ class PluginWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Registered:
-    """What there is to know about a registered class.
+    """The description of a registered class.
 
     Attributes:
         name: What users call it.
@@ -59,7 +59,7 @@ class Registry(Generic[T]):
         base: What they are derived from.
         group: The entry points by which other packages bring theirs.
         own: Ours.
-        tag: The class attribute that is a class' name. Where it is another one, fields need no defaults.
+        tag: The class attribute that is a class' name. If it is another one, fields need no defaults.
 
     """
 

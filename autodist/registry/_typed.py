@@ -151,7 +151,7 @@ def plain(value: Any) -> Any:
 
 
 class Shared(dict[str, Any]):
-    """A JSON object that stands for all that are equal to it: what it was read as is kept.
+    """A JSON object that is used for all that are equal to it; it keeps what it was read as.
 
     Attributes:
         read_as: By class, and whether its ``type`` named it, the value object.
@@ -190,7 +190,7 @@ def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
         hint: str, int, float, bool, a Literal, a text that is :class:`OneOf` some, ``tuple[T, ...]``, a dataclass, a
             class that is :class:`Tagged`, or a union of these.
         value: What JSON or a Python literal gives.
-        where: Where the value stands, for the messages.
+        where: The place of the value, for the messages.
         mistakes: One :class:`Mistake` is added per mistake, whose path starts at ``value``.
 
     Example:
@@ -259,7 +259,7 @@ def _one_of(hint: Any) -> OneOf:
 
 
 def _instead(hint: Any, value: Any) -> str:
-    """What takes the place of something that there was, in brackets."""
+    """What replaces something of earlier versions, in brackets."""
     found = _one_of(hint).former.get(value) if type(value) is str and _origin(hint) is Annotated else None
     return f" ({found})" if found else ""
 

@@ -1,4 +1,4 @@
-"""What OpenSSH's configuration says of a machine and of the way to it, for asyncssh.
+"""What OpenSSH's configuration says about a machine and the way to it, for asyncssh.
 
 asyncssh reads the configuration itself. What is done here is what OpenSSH does and asyncssh does not: a key file or a
 file of known hosts that does not exist is no error, hosts may be known to the whole system, and jump hosts are shared.
@@ -173,7 +173,7 @@ def _known_hosts(files: Sequence[str]) -> asyncssh.SSHKnownHosts:
 
 @functools.lru_cache(maxsize=4)  # of thousands of lines, for each of many machines
 def _parse_known_hosts(text: str) -> asyncssh.SSHKnownHosts:
-    """All that can be understood; the rest is known to nobody, as with OpenSSH."""
+    """All that can be understood; the rest are unknown hosts, as with OpenSSH."""
     known = asyncssh.SSHKnownHosts()
     for line in text.splitlines():
         with contextlib.suppress(ValueError):

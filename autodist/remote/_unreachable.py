@@ -26,7 +26,7 @@ class Login:
 
     Attributes:
         address: The machine that is to be reached.
-        host: Who is logged in to: the machine, or a host on the way to it.
+        host: The machine that is logged in to: the machine, or a host on the way to it.
         user: As whom, where that is said.
         port: Port of sshd, where that is said.
 

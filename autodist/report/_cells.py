@@ -23,7 +23,7 @@ _NARROWEST = (7, 5, 3)
 
 
 def table_console() -> Console:
-    """For tables on standard output: as wide as the terminal, or wide where nobody looks at line ends."""
+    """For tables on standard output: as wide as the terminal, or wide if it is not one."""
     from rich.console import Console
 
     is_free = "COLUMNS" not in os.environ
@@ -79,9 +79,9 @@ def fitted(
         columns: By header, the cells; columns with no text at all are left out.
         width: Columns of the terminal.
         right: Headers of columns of numbers.
-        shrink: Headers of columns that may get narrower, and how narrow. The first gives way first. Of this one the
-            ends of the texts remain (they tell variables apart), the others take several lines, which end where words
-            do; of a word that is too long for a line the beginning remains.
+        shrink: Headers of columns that may get narrower, and how narrow. The first gives way first. It keeps the ends
+            of its texts (they tell variables apart). The others take several lines, which end where words do; a word
+            that is too long for a line keeps its beginning.
 
     Example:
         >>> table = fitted({"Name": ["a/long/name"], "n": ["1"]}, 10, shrink={"Name": 5})

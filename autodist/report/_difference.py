@@ -59,7 +59,7 @@ def _show_rows(differences: tuple[Difference, ...], console: Console, show_all: 
 
 
 def _merged(differences: tuple[Difference, ...], show_all: bool) -> list[list[Difference]]:
-    """Those that say the same of variables whose names differ by a number, if there are many."""
+    """Lines that say the same about variables whose names differ by a number, if there are many."""
     if show_all or len(differences) <= _MANY_ROWS:
         return [[difference] for difference in differences]
     alike: dict[tuple[object, ...], list[Difference]] = {}

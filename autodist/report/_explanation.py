@@ -208,7 +208,7 @@ def _show_exchanged(explanation: Explanation, console: Console, show_all: bool) 
         "Sent MB": [megabytes(one.sent_bytes(hosts)) for one in shown],
     }
     why = "weights are tiled" if explanation.has_tiles else "what is computed needs all examples"
-    console.print(f"What replicas exchange in the midst of a step, because {why}")
+    console.print(f"What replicas exchange in the middle of a step, because {why}")
     console.print(fitted(columns, console.width, right=_NUMBERS, shrink={"Tensor": 12, "At": 12}))
     more = len(exchanged) - len(shown)
     console.print(f"and {more} smaller ones; `--all` shows each\n" if more else "", soft_wrap=True)

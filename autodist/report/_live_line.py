@@ -1,4 +1,4 @@
-"""Where long work stands: one line that changes on a terminal, else a line now and then."""
+"""The progress of long work: one line that changes on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LiveLine:
         self._console.print(f"autodist: {text}", style="dim")
 
     def show(self, text: str, *, is_last: bool = False) -> None:
-        """Show where the work stands."""
+        """Show the progress of the work."""
         if self._console.is_terminal:
             self._show_live(text)
         elif self._clock() - self._last_s >= _BETWEEN_LINES_S or is_last:
@@ -58,7 +58,7 @@ class LiveLine:
             self.notice(text)
 
     def count(self, what: str, total: int) -> Callable[[], None]:
-        """Return what is to be called after each of so many pieces of work, to show how many are done."""
+        """Return what is to be called after each of this many pieces of work, to show how many are done."""
         begun_s, done = self._clock(), 0
 
         def advance() -> None:

@@ -20,7 +20,7 @@ class PredictionRow:
     """A strategy as a line.
 
     Attributes:
-        origin: Who proposed it, or what users call it.
+        origin: What proposed it, or what users call it.
         predicted_s: Seconds of a step; None if it was not looked at.
         mixture: What the strategy consists of, in words.
         note: Why it was not looked at; may be empty.

@@ -34,7 +34,7 @@ class RunConsole:
 
     Args:
         ranks: The workers whose lines are shown; None for all. Logs have the lines of all workers.
-        is_verbose: Whether to show what usually nobody wants to know.
+        is_verbose: Whether to show details.
         output: Where workers' standard output goes.
         errors: Where everything else goes.
         clock: Seconds, for the rate of progress bars.
@@ -120,7 +120,7 @@ class RunConsole:
 
     @contextlib.contextmanager
     def _own_words(self) -> Iterator[None]:
-        """Keep lines whole, but don't wait long for a worker's line that nobody reads: it may stand there for ever."""
+        """Keep lines whole, but don't wait long for the end of a worker's line: it may stay there for ever."""
         is_mine = self._lock.acquire(timeout=_LONGEST_WAIT_S)
         try:
             yield
@@ -141,7 +141,7 @@ class RunConsole:
 
 
 def drawn_prefix(rank: int, console: Console) -> str:
-    """Return what stands before a worker's lines."""
+    """Return the text that precedes a worker's lines."""
     from rich.text import Text
 
     with console.capture() as capture:
@@ -173,7 +173,7 @@ def _encodable(text: str, console: Console) -> str:
 
 
 def _show_failure(failure: FailureReport, result: RunResult, console: Console) -> None:
-    """Show who failed, its last lines, and last what to do."""
+    """Show which worker failed, its last lines, and last what to do."""
     how = f"signal {failure.signal}" if failure.signal else f"exit code {failure.exit_code}"
     ended = how if failure.signal or failure.exit_code is not None else _ended_otherwise(failure)
     console.print()

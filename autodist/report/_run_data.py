@@ -1,4 +1,4 @@
-"""What there is to show of a run: the data, apart from how it is drawn."""
+"""What to show of a run: the data, apart from how it is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run stands: the data, apart from how it is kept on disk and how it is drawn."""
+"""The state of a run: the data, apart from how it is kept on disk and how it is drawn."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ProcessId:
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """Where one worker stands.
+    """The state of one worker.
 
     Attributes:
         rank: The worker.
@@ -89,7 +89,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """Where a run stands; all times are in UTC.
+    """The state of a run; all times are in UTC.
 
     Attributes:
         run_id: Identity of the run.
@@ -138,7 +138,7 @@ class RunStatus:
 
     @property
     def duration(self) -> timedelta:
-        """Time from the launcher's start to the end, or to what was last heard of it."""
+        """Time from the launcher's start to the end, or to its last sign of life."""
         return (self.ended_at or self.updated_at) - self.started_at
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A search on the console: where it stands while it goes on, and its trials as a table."""
+"""A search on the console: its progress, and its trials as a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TrialRow:
 
     Attributes:
         number: Within its search; None if it was not tried.
-        origin: Who proposed it.
+        origin: What proposed it.
         step_s: Seconds of a step, None if it failed.
         outcome: Why it failed, or how well the simulator knew it; may be empty.
         cost: What training costs with it; None if that is not known.
@@ -104,7 +104,7 @@ def against(step_s: float | None, reference_s: float | None) -> str:
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """Where a search stands.
+    """The progress of a search.
 
     Attributes:
         done: Trials so far.
@@ -147,5 +147,5 @@ class SearchConsole(LiveLine):
     """Shows a search on standard error."""
 
     def progress(self, progress: SearchProgress) -> None:
-        """Show where the search stands."""
+        """Show the progress of the search."""
         self.show(str(progress), is_last=progress.done == progress.total and progress.again < 2)

@@ -32,7 +32,7 @@ def read_hostfile(path: str | Path, kind: DeviceKind | None = None) -> ResourceS
 
 
 def parse_hostfile(text: str, kind: DeviceKind | None = None, source: str = "<hostfile>") -> ResourceSpec:
-    r"""Return the cluster of a hostfile's text: one worker process on each host, with so many devices.
+    r"""Return the cluster of a hostfile's text: one worker process on each host, with this many devices.
 
     A line is ``host``, ``host slots=2`` or ``host:2``; the host may be a range. ``gpus=2`` or ``cpus=2`` instead of
     ``slots=2`` says what is counted. What follows ``#`` is a comment, ``max_slots`` says nothing here. A host that

@@ -1,4 +1,4 @@
-"""What a cluster is made of: hosts with their devices, and the links between them."""
+"""The parts of a cluster: hosts with their devices, and the links between them."""
 
 from __future__ import annotations
 

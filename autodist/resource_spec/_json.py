@@ -16,7 +16,7 @@ SCHEMA_VERSION = 1
 
 _NOT_A_SPEC = "expected what `ResourceSpec.to_json()` writes"
 _LATER = {"price_per_hour": None, "cores_shared_by": 1}
-"""What hosts may have since, and what it is where nobody says it."""
+"""What hosts may have since, and its default."""
 
 _Spec = TypeVar("_Spec")
 

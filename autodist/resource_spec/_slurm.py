@@ -115,7 +115,7 @@ def _gpus(environ: Mapping[str, str], mistakes: Mistakes) -> int:
 
 
 def _per_node(environ: Mapping[str, str], name: str, num_nodes: int, mistakes: Mistakes) -> list[int | None]:
-    """Return what a variable such as ``2(x3),1`` says of each node."""
+    """Return what a variable such as ``2(x3),1`` says for each node."""
     value = environ.get(name)
     if not value:
         return [None] * num_nodes

@@ -51,7 +51,7 @@ Blocks: TypeAlias = "tuple[tuple[str, ...], ...]"
 
 @dataclass(frozen=True)
 class _Setting:
-    """A line, with the ``Host`` lines that it stands under, its own file's and those of the files around it.
+    """A line, with the ``Host`` lines above it, its own file's and those of the files around it.
 
     All of them must fit. None under ``Match``, which is not evaluated here.
     """
@@ -132,7 +132,7 @@ def _found(pattern: str, home: Path) -> list[Path]:
 
 
 def _host(alias: str, settings: list[_Setting], mistakes: Mistakes) -> SshHost:
-    """Return what the settings say of a name; of several values the first counts."""
+    """Return the settings of a name; of several values the first counts."""
     values: dict[str, str] = {}
     for setting in settings:
         if setting.blocks is not None and all(_applies(alias, patterns) for patterns in setting.blocks):

@@ -13,7 +13,7 @@ __all__ = ["cluster_of"]
 
 
 def cluster_of(hosts: Iterable[SshHost]) -> tuple[ResourceSpec, dict[str, str]]:
-    """Return a cluster with one worker per host, and what is to be said of each, by its name in the cluster.
+    """Return a cluster with one worker per host, and notes about each, by its name in the cluster.
 
     Workers reach each other by ``HostName``, as an alias means something to the machine that logs in only. What is
     needed to log in goes along where the alias does not; an address that several aliases have is one host.

@@ -7,7 +7,7 @@ What the rooms are for, from the lowest to the highest:
 - ``state``: the program's variables, and where the session holds them.
 - here: steps, compiled and run by the engine, or by its undistributed twin.
 - ``hooks``: what of the program is intercepted while a scope is open.
-- ``keras``, ``checkpoints``, ``measuring``: what is made of the engine.
+- ``keras``, ``checkpoints``, ``measuring``: what uses the engine.
 
 Importing this package does not import TensorFlow.
 """

@@ -34,7 +34,7 @@ class ArrayPrograms:
     """Runs the functions of arrays of a scope.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         execution: Runs what is compiled.
         plain: Runs what can't be shared.
         compiler: Gives what compiles at the time.

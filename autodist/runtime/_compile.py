@@ -39,7 +39,7 @@ class Compiler:
     """Compiles the training steps of one scope.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         spec: The cluster.
         strategy: A builder, a strategy, a builder's name or a file.
         convention: What a batch and a loss mean.
@@ -149,8 +149,8 @@ class Compiler:
         """Compile a step without a batch, which every worker does for itself, alike; nothing is sent.
 
         Raises:
-            NoGradientError: It changes what lives at a server. TensorFlow is to run it as it is, on the program's
-                variables, of which servers get the new values as they do of whatever the program assigns.
+            NoGradientError: It changes what lives at a server. TensorFlow should run it unchanged, on the program's
+                variables; servers get the new values like all that the program assigns.
         """
         if any(self._steps.placements.is_served(name) for name in written_by(captured.graph)):
             raise NoGradientError("the step takes no batch, and changes variables at parameter servers")
@@ -286,7 +286,7 @@ class Compiler:
             local: Whether they are this worker's part of the global batch; else they are the same on all workers.
 
         Raises:
-            NotSharedError: What it gives would not be what it gives on one device.
+            NotSharedError: Its result would differ from that of one device.
             UsageError: The workers have different batches.
         """
         assert self.can_share

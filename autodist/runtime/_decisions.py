@@ -1,7 +1,7 @@
 """What the callbacks of a ``fit`` decide, agreed on by all workers.
 
-A callback runs on every worker. One that looks at the clock, at a file or at the machine may decide otherwise than on
-the others: to stop, to change the learning rate. Then workers would wait for each other in vain, or drift apart.
+A callback runs on every worker. One that looks at the clock, at a file or at the machine may decide differently on
+different workers: to stop, to change the learning rate. Then workers would wait for each other in vain, or drift apart.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _IN_ORDER = (
 
 
 class Decisions:
-    """Agreement of all workers of a run, by way of the coordinator.
+    """Agreement of all workers of a run, through the coordinator.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         state: The scope's variables.
         scope: What tells this scope from the others of the run.
     """
@@ -72,7 +72,7 @@ class Decisions:
         self._check_batches(self._everyone([self._batches, self._seen.hexdigest()], place))
 
     def meet(self, place: str) -> None:
-        """Wait for the other workers, who must come to the same place.
+        """Wait for the other workers, which must come to the same place.
 
         Args:
             place: What all do here, in words that follow a worker's name: "has left the scope".

@@ -48,14 +48,14 @@ class Engine:
     """Runs the training steps of one scope.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         spec: The cluster.
         strategy: A builder, a strategy, a builder's name or a file.
         convention: What a batch and a loss mean.
         recorder: Writes down what the first steps do, if anyone wants to compare.
 
     Attributes:
-        worker: Who this process is.
+        worker: This process.
         state: The scope's variables.
         decisions: How the workers agree on what callbacks decide.
         local_batches: Those of loops over ``ad.shard`` datasets.

@@ -1,4 +1,4 @@
-"""A word on what replicas exchange in the midst of a step, if that takes a part of it that counts."""
+"""A word on what replicas exchange in the middle of a step, if that takes a part of it that counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ExchangeCosts:
     """Watches the first steps of each step function.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         spec: The cluster, by whose slowest network the time is estimated.
     """
 
@@ -38,7 +38,7 @@ class ExchangeCosts:
         exchanged = step.graph.exchanged
         if not exchanged or self._hosts == 1 or not self._worker.is_chief:
             return
-        if step.graph.has_tiles:  # then activations travel in the place of gradients, as the strategy wants it
+        if step.graph.has_tiles:  # then activations travel instead of gradients, as the strategy wants it
             return
         times_s = self._times_s.setdefault(step, [])
         if len(times_s) == _WARM_UP + _MEASURED:
@@ -54,7 +54,7 @@ class ExchangeCosts:
             return
         named = ", ".join(map(_named, exchanged[:_MOST_NAMED]))
         _LOG.warning(
-            "each host sends %.3g MB in the midst of a step, about %.0f %% of its time, because what is computed needs "
+            "each host sends %.3g MB in the middle of a step, about %.0f %% of its time, because operators need "
             "examples of other replicas: %s; `autodist explain` of the run lists all",
             sent_bytes / 1e6,
             100 * min(1.0, share),

@@ -23,7 +23,7 @@ class Execution:
     """Runs the compiled steps of a scope, and waits for what servers have still to apply of them.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         state: The scope's variables.
         decisions: How the workers compare what they have had.
         convention: What a batch means.

@@ -19,7 +19,7 @@ _MOST_NAMES = 6
 
 
 def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
-    """The strategy that the script's ``ModelParallel`` stands for; None if it has set none.
+    """The strategy that the script's ``ModelParallel`` means; None if it has set none.
 
     Args:
         graph: G.

@@ -30,13 +30,13 @@ class _Tried:
 
 
 class FirstSteps:
-    """Which strategy the first training steps go by; the same on all workers.
+    """The strategies of the first training steps; the same on all workers.
 
     Every candidate has the same number of steps, so that all workers change at once without asking each other. At the
     end they tell each other their times, and the slowest worker's count.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         spec: The cluster.
         wanted: What is wanted; a builder that can't tell which strategy is the best has them tried.
         scope: What tells this scope from the others of the run.

@@ -30,7 +30,7 @@ class PartChecks:
         """By step, the numbers of rows that it was looked at with; None if others would tell nothing new."""
 
     def check(self, captured: CapturedStep, arguments: Arguments, rows: int | None) -> None:
-        """Look at a step that gets so many rows, unless nothing new is to be found.
+        """Look at a step that gets this many rows, unless there is nothing new.
 
         Args:
             captured: The step.

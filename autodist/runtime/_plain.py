@@ -33,8 +33,8 @@ class PlainSteps:
     """Which steps of a scope TensorFlow runs as it would without one.
 
     Args:
-        worker: Who this process is.
-        is_allowed: Whether there is one device only, and nobody wants to know more of a step than what it gives.
+        worker: This process.
+        is_allowed: Whether there is one device only, and nothing but the results of a step is wanted.
 
     Attributes:
         is_allowed: As given.

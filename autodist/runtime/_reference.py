@@ -56,11 +56,11 @@ class ReferenceEngine:
         return self._run(function, flatten_batch(batch), (batch,), {})
 
     def run_shared(self, function: Callable[..., Any], batch: Any, *, has_open_rows: bool = False) -> Any:
-        """There is nobody to share with."""
+        """There is no other worker to share with."""
         raise NotImplementedError
 
     def run_untrained(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """There is nobody who has another part of a batch."""
+        """No other worker has a part of a batch."""
         raise NotImplementedError
 
     def run_arrays(
@@ -73,7 +73,7 @@ class ReferenceEngine:
         """There are no other workers."""
 
     def gather(self, place: str = "") -> None:
-        """There is nobody to wait for."""
+        """There is no other worker to wait for."""
 
     def settle(self) -> None:
         """Nothing is on its way."""

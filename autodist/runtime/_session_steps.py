@@ -29,7 +29,7 @@ class SessionSteps:
     """Plans the steps of one scope by their strategies, and brings them into its session.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         spec: The cluster.
         convention: What a batch and a loss mean.
         state: The scope's variables.

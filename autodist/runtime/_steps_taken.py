@@ -24,7 +24,7 @@ class StepsTaken:
     long as that one makes progress.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         scope: What tells this scope from the others of the run.
     """
 

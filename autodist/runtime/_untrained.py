@@ -24,7 +24,7 @@ class WholeBatches:
     """Runs functions on the whole of batches that reach the workers in parts.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         scope: What tells this scope from the others of the run.
 
     """
@@ -98,7 +98,7 @@ class _OfWhole:
         self._by_row = self._by_row_of(None)
 
     def __call__(self, arrays: Sequence[Any], own: slice, rows: int) -> Any:
-        """What it gives for a batch of so many rows; of a result per example, some of them."""
+        """What it gives for a batch of this many rows; of a result per example, some of them."""
         import tensorflow as tf
 
         found = self._run(*map(tf.convert_to_tensor, arrays))

@@ -1,4 +1,4 @@
-"""The strategy that nobody has to choose: measured before, or expected to be the fastest."""
+"""The strategy that users need not choose: measured before, or expected to be the fastest."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ __all__ = ["Auto"]
 _MARGIN = 0.05
 """By how much a strategy must be expected to be faster than those that users know: simulators err."""
 _CAUTION = 0.2
-"""The same without trials: by the published ones simulators err so much then."""
+"""The same without trials: in the published ones simulators err by that much then."""
 _ENOUGH_TO_CALIBRATE = 12
 _ENOUGH_TO_LEARN = 60
 _VARIABLES = 300_000
@@ -74,14 +74,14 @@ class Auto(StrategyBuilder):
 
     Trials of the same graph on the same cluster, or one that differs from it in names alone, decide by themselves.
     Without them strategies are searched for and ranked, those that users know among them, by the event simulation; it
-    has learned from trials of other graphs and clusters if there are some. What it chose and why is told.
+    has learned from trials of other graphs and clusters if there are some. A line says what it chose and why.
 
     Attributes:
         trials: A trial store, or a file of studies; None takes ``runs/trials.db``, or what
             ``AUTODIST_STORE`` names, where it is there.
         proposals: How many strategies are ranked, about; by default more of small graphs than of large ones.
-        seed: Of what is drawn.
-        online: How many strategies are tried in the first training steps, so far as none was measured before; they
+        seed: The seed of random draws.
+        online: How many strategies are tried in the first training steps, as far as none was measured before; they
             train as all others do. 1 takes the one that is expected to be the fastest.
         over: Names of what may carry what it chooses, with spaces between them: of ``tcp``, ``horovod`` and
             ``collective``. None allows what the run does.
@@ -164,7 +164,7 @@ class Auto(StrategyBuilder):
     def _measured(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy | None, str]:
         """The best of the largest search, of many there is more to choose from than of one that was broken off.
 
-        Or none, and why trials that there are don't decide: plans that are new since then may be faster.
+        Or none, and why the known trials don't decide: plans that are new since then may be faster.
         """
         found, why_not = [], []
         carrier = next((name for name in installed_communicators() if name in self._over), None)
@@ -193,7 +193,7 @@ class Auto(StrategyBuilder):
         return {f"the fastest of study {one.study}": one.strategy for one in found}
 
     def _fastest(self, store: TrialStore, study: Study, graph: TrainingGraph, spec: ResourceSpec) -> list[_Fastest]:
-        """At most one: of those that train as one device does, and obey the study's rules so far as there are any."""
+        """At most one: of those that train as one device does, and obey the study's rules as far as there are any."""
         there, known = ResourceSpec.from_json(study.spec), _best_first(store, study)
         disobedient: list[_Fastest] = []
         others = 0
@@ -298,7 +298,7 @@ class Auto(StrategyBuilder):
 
 @dataclass(frozen=True)
 class _Advice:
-    """Who ranks, from where it knows, and by which share others must be faster than those that users know."""
+    """The simulator that ranks, what it knows from, and by which share others must beat well-known strategies."""
 
     simulator: Simulator
     source: str
@@ -306,7 +306,7 @@ class _Advice:
 
     @property
     def in_seconds(self) -> Simulator:
-        """Who tells seconds: itself, if it has not learned to rank alone."""
+        """Predicts seconds: itself, if it has not learned to rank alone."""
         return EventSimulator() if isinstance(self.simulator, LearnedSimulator) else self.simulator
 
 

@@ -79,7 +79,7 @@ class MemoryFilter:
         return ScoredProposals(found.proposals.take(rows), found.scores[rows], lots)
 
     def refusal(self, found: ScoredProposals) -> SpaceEmpty:
-        """What is to be said where none fits: how much that needs which comes nearest."""
+        """The message if none fits: how much that needs which comes nearest."""
         first = found.proposals.take(np.zeros(1, np.int32))
         needs = self._described(peak_needs(first.table, self.domain, 1)[0])
         return SpaceEmpty(

@@ -27,13 +27,13 @@ def run_off(
     """Measure trials again, round by round, and return them with what was measured.
 
     The fastest of many trials was also lucky. Measured again, it is as fast as it is. Every second round is in the
-    opposite order. Who is slower than the fastest one beyond doubt has lost, and is measured no more; as soon as nobody
-    is left whose difference is not known, it is over.
+    opposite order. A trial that is surely slower than the fastest one has lost, and is not measured again; it is over
+    as soon as all differences are known.
 
     Args:
         finalists: What is measured again.
         measure: Measures a trial in a round, which is counted from 0, and returns it with that; as it was if it failed.
-        challengers: Told of all that were measured so far, who else must be.
+        challengers: Gets all trials that were measured so far, and returns which else to measure.
         goes_on: Asked before each round whether there is time for it.
 
     Returns:

@@ -62,8 +62,8 @@ def _next_lot(sizes: npt.NDArray[np.intp], chosen: npt.NDArray[np.intp]) -> int:
 def agreement(proposals: Proposals, catalogue: Catalogue) -> Floats:
     """How many of all choices two proposals have in common, from 0 to 1 (the first measure of thesis 8.3.2).
 
-    Of each unit its partition, its kind of synchronization, all else of its choice, and where its first shard is and
-    with what it travels count alike; shape (proposals, proposals).
+    Five things of each unit count alike: its partition, its kind of synchronization, the rest of its choice, where its
+    first shard is, and what that travels with; shape (proposals, proposals).
     """
     first = proposals.starts(catalogue)
     factors = [*np.moveaxis(catalogue.factors[proposals.choices], 2, 0)]

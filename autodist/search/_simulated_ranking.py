@@ -49,7 +49,7 @@ class Ranked:
     """A strategy with what a simulator expects of it.
 
     Attributes:
-        origin: Who proposed it: a searcher, or what users call it.
+        origin: What proposed it: a searcher, or what users call it.
         strategy: S.
         predicted_s: Seconds per step, as far as the simulator knows seconds.
         is_baseline: Whether users know it.
@@ -68,7 +68,7 @@ class Ranking:
 
     Attributes:
         ranked: The best of the proposals, and all baselines; the best first.
-        best: The best; where there are rules, of those that obey them, so far as there are any.
+        best: The best; where there are rules, of those that obey them, as far as there are any.
         scored: How many proposals were looked at.
 
     """
@@ -90,8 +90,8 @@ def rank_offline(
     the hosts' memory, as far as the spec says how much that is, is left out.
 
     Args:
-        searcher: Who proposes, in a space for a graph on a cluster.
-        simulator: Who scores.
+        searcher: Proposes strategies in a space for a graph on a cluster.
+        simulator: Scores the strategies.
         budget: How much is looked at.
         baselines: By name, strategies that users know.
 

@@ -111,7 +111,7 @@ def load_study(storage: str | os.PathLike[str] | None = None, number: int | None
 
     Args:
         storage: The store's file, ``runs/trials.db`` by default.
-        number: Of the search; the last one by default.
+        number: The search's number; the last search by default.
 
     Raises:
         StoreError: There is no store, or no such search.

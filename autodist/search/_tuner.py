@@ -66,7 +66,7 @@ class SearchPlan:
         qualified: M: how many of them candidates are chosen from.
         batch: K: how many are measured before the simulator learns from them.
         alpha: What a pair of candidates that are alike costs, in standard deviations of the scores.
-        hopeless: A strategy that surely takes so many times the best's time is not measured to the end.
+        hopeless: A strategy that surely takes this many times the best's time is not measured to the end.
         alike: After so many failures for one reason, and nothing else, the search gives up.
         reference: After how many measurements the first strategy is measured again, so that a drift of the machines is
             seen; 0 for never.
@@ -105,9 +105,9 @@ class Tuner:
     Attributes:
         space: Where it looks.
         catalogue: Catalogue of the space.
-        searcher: Who proposes.
-        simulator: Who scores; asked again for each batch, so that it may have learned.
-        measurer: Who measures.
+        searcher: Proposes strategies.
+        simulator: The simulator; asked again for each batch, so that it may have learned.
+        measurer: Measures the strategies.
         budget: When it ends.
         plan: How it goes.
         keep: Called with each trial as soon as it has ended.
@@ -160,7 +160,7 @@ class Tuner:
         return self.best
 
     def _run_off(self) -> None:
-        """Measure the best again, so far as there is time, and whoever may be faster than these."""
+        """Measure the best again, as far as time allows, and each trial that may be faster than these."""
         known = [t for t in self._best_first(self.trials) if t.origin.startswith(BASELINE)]
         best = [t for t in self._best_first(self._obedient) if t not in known][: self.plan.finalists]
         earlier = verdict_of(self.trials, self.space.rules)
@@ -230,7 +230,7 @@ class Tuner:
         return 1 + max((one.round for trial in self.trials for one in trial.again), default=0)
 
     def _challengers(self, measured: Sequence[Trial]) -> list[Trial]:
-        """Who was faster, when he was measured first, than the fastest of those that were measured again."""
+        """The trials that were faster, when first measured, than the fastest of those that were measured again."""
         numbers = {trial.number for trial in measured}
         others = [trial for trial in self._best_first(self._obedient) if trial.number not in numbers]
         fastest_s = min((trial.step_s or 0.0 for trial in measured if trial.again), default=0.0)
@@ -250,7 +250,7 @@ class Tuner:
 
     @property
     def best(self) -> Trial:
-        """The best trial so far; where there are rules, of those that obey them, so far as there are any.
+        """The best trial so far; where there are rules, of those that obey them, as far as there are any.
 
         Raises:
             SearchFailed: There is none.

@@ -26,7 +26,7 @@ class Utility(abc.ABC):
 
     @abc.abstractmethod
     def of(self, strategy: Strategy, step_s: float) -> float:
-        """What a strategy is worth whose step takes so many seconds: the smaller, the better."""
+        """The worth of a strategy, given the seconds of its step: the smaller, the better."""
 
 
 @final

@@ -23,7 +23,7 @@ _STUDENT = (math.inf, 63.66, 9.92, 5.84, 4.60, 4.03, 3.71, 3.50, 3.36, 3.25, 3.1
 """By degrees of freedom, how many standard errors around a mean have the true one in 99 of 100 cases: after each of up
 to eight rounds it is looked whether it is decided, so that it is decided wrongly in 4 of 100 cases."""
 _SHOWN = 0.005
-"""Differences below are told as none."""
+"""Smaller differences are reported as none."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Difference:
 def difference(one: Trial, other: Trial) -> Difference | None:
     """How much longer the steps of one trial take; None without a round in which both were measured.
 
-    Of one round it is not known how far rounds are apart, so that nothing is decided.
+    One round alone does not tell how much rounds differ, so it decides nothing.
 
     Example:
         >>> from autodist.search.store import Measurement
@@ -135,10 +135,10 @@ def _percent(share: float) -> str:
 
 
 def verdict_of(trials: Sequence[Trial], rules: Sequence[Rule] = (), utility: Utility = _TIME) -> Verdict | None:
-    """The best trial: of those that obey the rules, so far as there are any; None if all failed.
+    """The best trial: of those that obey the rules, as far as there are any; None if all failed.
 
-    Only what was measured again can be the best, if anything was. For those between which measurements do not decide it
-    is what users know, of several of these the first one.
+    Only what was measured again can be the best, if anything was. If measurements do not decide between trials, it is
+    one that users know; if there are several, the first.
 
     Args:
         trials: Trials of one search.

@@ -1,4 +1,4 @@
-"""A simulator that adds what others don't know of strategies with several ways of communication."""
+"""A simulator that adds what others don't know about strategies with several ways of communication."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from autodist.simulator import SERVER, Domain, Floats, ShardTable, Simulator
 __all__ = ["WarySimulator"]
 
 _SEVERAL_WAYS = 0.1
-"""By how much longer steps are thought to take where servers stand next to collectives: simulators don't know what it
-costs that two systems share the processors."""
+"""By which share steps are assumed to be longer with servers next to collectives: simulators don't know what it costs
+that two systems share the processors."""
 
 
 @final

@@ -18,8 +18,8 @@ __all__ = ["can_tile_steps", "tiled_to_fit", "with_tiles_instead"]
 
 
 _EQUAL = 0.1
-"""By which share the expected times of strategies differ that count as equal. Of these that is taken whose computation
-waits least often: how long, depends on the slowest of all hosts each time, which none of them can know."""
+"""Strategies whose expected times differ by less than this share count as equal. The one whose computation waits least
+often is taken: how long it waits depends on the slowest host each time, which none can know."""
 
 
 def with_tiles_instead(
@@ -70,7 +70,7 @@ def tiled_to_fit(domain: Domain) -> dict[str, Strategy]:
 
 
 def can_tile_steps(domain: Domain) -> bool:
-    """Whether workers may each hold parts of weights, and it can be told what they would exchange."""
+    """Whether workers may each hold parts of weights, and what they would exchange is known."""
     is_known = domain.graph.graph_def is not None and domain.graph.batch_size is not None
     return is_known and len(domain.spec.hosts) > 1 and bool((domain.replicas > 0).all())
 

@@ -31,7 +31,7 @@ class Simulator(abc.ABC):
     def represent(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
         """What tells strategies from each other for the simulator, one row for each (thesis 8.3.2).
 
-        Of networks it is what their last layer weighs, of others the features z_pre and z_raw.
+        For networks it is what their last layer weighs, for others the features z_pre and z_raw.
         """
         from autodist.simulator.features import encode
 
@@ -59,7 +59,7 @@ class Simulator(abc.ABC):
 
 
 def chunked(table: ShardTable, num_strategies: int, most_rows: int) -> Iterator[tuple[ShardTable, int]]:
-    """Parts of a table of whole strategies with so many rows at most, numbered from 0 again, each with their number."""
+    """Parts of a table: whole strategies with at most this many rows, numbered from 0 again, and their number."""
     begins = np.searchsorted(table.strategy, np.arange(num_strategies + 1))
     first = 0
     while first < num_strategies:
@@ -70,7 +70,7 @@ def chunked(table: ShardTable, num_strategies: int, most_rows: int) -> Iterator[
 
 
 def in_parts(table: ShardTable, num_strategies: int, most: int) -> Iterator[tuple[ShardTable, int]]:
-    """Parts of a table of so many strategies at most, numbered from 0 again, each with their number."""
+    """Parts of a table of this many strategies at most, numbered from 0 again, each with their number."""
     begins = np.searchsorted(table.strategy, np.arange(num_strategies + 1))
     for first in range(0, num_strategies, most):
         end = min(first + most, num_strategies)

@@ -142,7 +142,7 @@ class Domain:
     def divided_s_per_byte(self) -> float:
         """Time of a tensor that AutoDist's own library sums: who sums how much of it follows what the hosts carry.
 
-        A host carries what the spec says of it, and no more than its best link.
+        A host carries what the spec says, and no more than its best link.
         """
         return self._divided(self.seconds_per_byte, lambda rate: 1.0)
 

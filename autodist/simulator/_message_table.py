@@ -71,7 +71,7 @@ class ShardTable:
         kind: ``SERVER``, ``ALL_REDUCE`` or ``BROADCAST``.
         server: Rank of the host that serves it, -1 for none.
         group: What travels with it in one collective, -1 for a shard on a server.
-        has_own_connections: Whether it goes by connections of its carrier, not by those of TensorFlow's runtime.
+        has_own_connections: Whether it uses connections of its carrier, not those of TensorFlow's runtime.
         is_direct: Whether it goes from each host to each other one, and each sums as much as its link allows; else it
             goes around a ring of hosts.
         is_joined: Whether only one message leaves a host with several replicas.
@@ -80,7 +80,7 @@ class ShardTable:
         is_coded: Whether it is encoded where links are slow, if any is.
         messages: How many messages it is: 1 for a gradient and the value that comes for it, less if they are packed by
             :func:`with_packing`.
-        size_bytes: Of the value.
+        size_bytes: The size of the value.
         summed_bytes: What each sender sends to be summed.
         gathered_bytes: What each worker sends to be gathered.
         gathered_by_example: The same, for each example of the sender.

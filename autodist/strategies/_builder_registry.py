@@ -73,7 +73,7 @@ def names_builder(text: str) -> bool:
 
 
 def _readable(builder: StrategyBuilder) -> StrategyBuilder:
-    """Have a plan's mistakes found before a model is built."""
+    """Report a plan's mistakes before a model is built."""
     if isinstance(builder, Manual):
         builder.read()
     return builder
@@ -103,7 +103,7 @@ def compose(
 def fitting(
     what: str | os.PathLike[str] | StrategyBuilder | Strategy, spec: ResourceSpec
 ) -> StrategyBuilder | Strategy:
-    """:func:`get` what is meant; of a file that is for another cluster, who fits it to this one.
+    """:func:`get` what is meant; for a file of another cluster, a builder that fits it to this one.
 
     Raises:
         StrategyError: For the reasons of :func:`get`.

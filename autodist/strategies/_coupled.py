@@ -1,4 +1,4 @@
-"""Which variables can't be told apart when it comes to where they live."""
+"""Which variables must live in one place."""
 
 from __future__ import annotations
 

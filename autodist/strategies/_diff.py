@@ -48,8 +48,8 @@ class StrategyDiff:
     Attributes:
         id_a: Identity of ``a``.
         id_b: Identity of ``b``.
-        builder_a: Who built ``a``; for people only.
-        builder_b: Who built ``b``.
+        builder_a: The builder of ``a``; for people only.
+        builder_b: The builder of ``b``.
         differences: In the order of ``a``; none if both say the same.
         sent_a: By host, bytes that it sends per step under ``a``; None without a graph.
         sent_b: The same under ``b``.
@@ -66,7 +66,7 @@ class StrategyDiff:
 
     @property
     def is_same(self) -> bool:
-        """Whether both strategies say the same, whoever built them."""
+        """Whether both strategies say the same, whatever built them."""
         return not self.differences
 
 

@@ -110,7 +110,7 @@ class Cost:
         batch_size: Examples in the global batch that the numbers are for.
         rows: By sparse variable, rows that a global batch touches.
         guessed: Sparse variables whose rows are a guess.
-        is_batch_supposed: Whether nobody has said how many examples a batch has.
+        is_batch_supposed: Whether the number of examples of a batch is unknown.
 
     """
 
@@ -129,7 +129,7 @@ class Explanation:
 
     Attributes:
         id: The strategy's.
-        builder: Who built it.
+        builder: The builder that made it.
         replicas: The devices that hold a copy of the graph.
         communicator: What carries the batch size, the loss and the metrics.
         rows: One per shard, in the strategy's order.
@@ -141,8 +141,8 @@ class Explanation:
         problems: Why the strategy does not fit; None without a graph.
         exchanged: What replicas exchange before their gradients, the largest first; None where no run has kept that.
         has_tiles: Whether replicas compute with parts of any variable.
-        memory_bytes: By host, what its worker is expected to need while it trains, beyond what imports take; None where
-            nobody has estimated it.
+        memory_bytes: By host, what its worker is expected to need while it trains, beyond what imports take; None
+            without an estimate.
 
     """
 

@@ -1,4 +1,4 @@
-"""What is to be sent for each shard, before it is known who sends it to whom."""
+"""What is sent for each shard, before senders and receivers are known."""
 
 from __future__ import annotations
 

@@ -65,11 +65,11 @@ class Permission:
         self._check(_name(strategy), strategy.carriers)
 
     def check_chosen(self, text: str, chosen: Strategy | StrategyBuilder, installed: Collection[str]) -> None:
-        """See that what somebody wants is allowed, as far as that is known before it is built.
+        """See that a wanted strategy is allowed, as far as that is known before it is built.
 
         Args:
             text: How it is called.
-            chosen: A strategy, or who builds it.
+            chosen: A strategy, or its builder.
             installed: The communicators there, the fastest first.
 
         Raises:

@@ -72,7 +72,7 @@ def sentences(problems: Iterable[Problem]) -> tuple[str, ...]:
 
 
 def differing(aspect: str, values: list[tuple[str, str]], allowed: str, reason: str) -> Iterator[Problem]:
-    """Yield a problem if the (value, variable) pairs have more than one value; it says who has which."""
+    """Yield a problem if the (value, variable) pairs have more than one value; it says which worker has which."""
     names: dict[str, dict[str, None]] = {}
     for value, name in values:
         names.setdefault(value, {})[name] = None

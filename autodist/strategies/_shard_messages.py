@@ -40,7 +40,7 @@ class ShardMessages:
         gathered_index_bytes: Bytes of the number of a gathered row.
         is_gradient_coded: Whether that library carries the gradient as floats of 32 bits, encoded on slow links.
         is_value_coded: The same of the value.
-        waited_bytes: Bytes of activations that each host sends in the midst of the computation, which waits for them;
+        waited_bytes: Bytes of activations that each host sends in the middle of the computation, which waits for them;
             infinite where replicas can't share the step so.
         waits: How often it waits.
         rebuilt_flops: What each worker computes, for each example of the whole batch, to make the gradient of what was

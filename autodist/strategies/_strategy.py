@@ -105,7 +105,7 @@ class VariableConfig:
 
     @property
     def is_factored(self) -> bool:
-        """Whether sufficient factors travel in the place of its gradient: by the synchronizer, or as an encoder."""
+        """Whether sufficient factors travel instead of its gradient: by the synchronizer, or as an encoder."""
         return any(shard.synchronizer.sends_factors or is_factors(shard.compressor) for shard in self.shards)
 
 
@@ -136,12 +136,12 @@ class GraphConfig:
 class Strategy:
     """S: for every trainable variable of G how it is synchronized, and where the replicas are (thesis 7.3).
 
-    Two strategies are equal if they say the same, whoever built them.
+    Two strategies are equal if they say the same, whatever built them.
 
     Attributes:
         graph: What holds for the whole graph.
         variables: One config per trainable variable.
-        builder: Who built it with which parameters; for people only.
+        builder: The builder and its parameters; for people only.
 
     Example:
         >>> config = VariableConfig.whole("w", AllReduceSynchronizer(group=0))

@@ -1,4 +1,4 @@
-"""What travels in the midst of a step's computation, because variables are tiled."""
+"""What travels in the middle of a step's computation, because variables are tiled."""
 
 from __future__ import annotations
 

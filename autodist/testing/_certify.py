@@ -52,7 +52,7 @@ class Certificate:
         moved: Number of variables that the steps changed, on one device.
         num_steps: Steps compared.
         num_workers: Workers compared.
-        notes: What the distributed run has said of layers and values that differ from one device, as is documented.
+        notes: What the distributed run has said about layers and values that differ from one device, as documented.
     """
 
     differences: tuple[Difference, ...]
@@ -168,7 +168,7 @@ def _compared(job: Job, steps: int, tolerance: float, reference: Path | None) ->
 
 
 def _notes_in(run_dir: Path) -> tuple[str, ...]:
-    """Return what a run has said of differences from one device: that is documented, and names layers and lines."""
+    """Return what a run has said about differences from one device: that is documented, and names layers and lines."""
     lines = RunDirectory(run_dir.name, run_dir).log(0).read_text(errors="replace").splitlines()
     return tuple(line.removeprefix(_SAID) for line in lines if line.startswith(_SAID) and _DIFFERS in line)
 

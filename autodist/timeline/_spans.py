@@ -26,7 +26,7 @@ class Span:
         kind: What it is.
         name: Name of the node, or of what was sent.
         op: Its type.
-        rank: On which worker it ran; of bytes, who got them.
+        rank: On which worker it ran; of bytes, the worker that got them.
         start_s: When it began, by the clock of the worker on which it ran.
         end_s: When it was done.
         num_bytes: Sent bytes; 0 for what sends nothing.

@@ -23,8 +23,7 @@ class WorkerSummary:
         step_s: Its step.
         compute_s: In which an operation of its own ran.
         communication_s: In which bytes were on their way to it or from it, or it was in a collective.
-        exposed_s: The part of it that was neither hidden behind its own operations nor behind those it runs as a
-            server.
+        exposed_s: The part of it that neither its own operations hid, nor those that it runs as a server.
         serve_s: In which it worked as a server for others, and neither computed.
         idle_s: The rest: it waits for another worker's word, or for Python.
         received_bytes: Bytes that it got from other workers; those of collectives are not known.

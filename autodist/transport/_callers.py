@@ -1,4 +1,4 @@
-"""Those who call a worker: the others of its run, and strangers, who keep nobody waiting."""
+"""The callers of a worker: the others of its run, and strangers, which keep no worker waiting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["answered"]
 _STRANGER_S = 3.0
 """How long a caller may take, in all, to prove that it is of the run."""
 _AT_ONCE = 128
-"""Callers that are listened to at a time; the one who has called first makes room for the next."""
+"""Callers that are listened to at a time; the first caller makes room for the next."""
 
 
 class _Refused(Exception):
@@ -84,7 +84,7 @@ class _Callers:
         self._selector.close()
 
     def next(self, awaited: set[int], until_s: float) -> tuple[int, Connection] | None:
-        """Return who has proved to be one of those that are awaited; None if none has in time."""
+        """Return a caller that has proved to be one of those that are awaited; None if none has in time."""
         while (left_s := until_s - time.monotonic()) > 0:
             soon_s = min([until_s, *(caller.until_s for caller in self._waiting.values())]) - time.monotonic()
             for key, _ in self._selector.select(max(0.0, min(left_s, soon_s))):
@@ -157,12 +157,13 @@ def answered(
 ) -> dict[int, Connection]:
     """Return the connections of those that are awaited, by rank: fewer if not all have come in time.
 
-    Who can't prove within seconds that it is one of them is sent away, while others are heard, and reported in the log.
+    A caller that can't prove within seconds that it is one of them is sent away, while others are heard, and reported
+    in the log.
 
     Args:
         listener: Where they come.
         rank: This worker.
-        awaited: The ranks of those that are to come.
+        awaited: The ranks that are expected.
         secret: What only the workers of this run know.
         until_s: Until when they are awaited, by the monotonic clock.
 

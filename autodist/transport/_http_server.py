@@ -1,4 +1,4 @@
-"""An HTTP server that strangers can't keep busy: who connects has seconds to show that it may."""
+"""An HTTP server that strangers can't keep busy: a client has seconds to show that it may connect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["HttpServer"]
 
 _STRANGER_S = 10.0
-"""How long who connects may take, in all, to show the secret."""
+"""How long a client may take, in all, to show the secret."""
 _MOST_STRANGERS = 512
 """Connections at a time that have not shown it yet; the oldest makes room for the next."""
 
@@ -73,8 +73,8 @@ class HttpServer(ThreadingHTTPServer):
             request: The connection.
 
         Raises:
-            ConnectionAbortedError: It was sent away before, so that nobody hears the answer. On a busy machine this
-                happens to whoever may stay, too: nothing was done then, and they may ask again.
+            ConnectionAbortedError: It was sent away before, so it does not get the answer. On a busy machine this
+                happens to welcome clients, too: nothing was done then, and they may ask again.
         """
         with self._lock:
             if request in self._sent_away:

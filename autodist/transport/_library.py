@@ -90,7 +90,7 @@ def refuse(question: str, tensors: int, rank: int, words: str) -> bool:
     Args:
         question: Name of the question, of ``AutodistAsk``.
         tensors: How many an answer has.
-        rank: Who has asked.
+        rank: The worker that has asked.
         words: A few.
 
     Returns:
@@ -102,7 +102,7 @@ def refuse(question: str, tensors: int, rank: int, words: str) -> bool:
 
 
 def withdraw(question: str, tensors: int) -> None:
-    """Wait no more for a question of so many tensors, if it has not been asked yet: its ``AutodistReceive`` fails."""
+    """Wait no more for a question of this many tensors, if it has not been asked yet: its ``AutodistReceive`` fails."""
     _library().autodist_withdraw(question.encode(), tensors)
 
 

@@ -1,4 +1,4 @@
-"""The addresses of machines: what names stand for, and from where this one is seen."""
+"""The addresses of machines: what names mean, and from where this one is seen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DISCARD = 9  # a port that nothing is sent to
 
 
 def ips_of(address: str) -> set[str]:
-    """The IP addresses that an address or a name stands for; none if nobody knows."""
+    """The IP addresses of an address or a name; none if unknown."""
     try:
         return {str(found[4][0]) for found in socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError):

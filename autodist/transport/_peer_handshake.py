@@ -48,7 +48,7 @@ class Connection(NamedTuple):
 
 
 def hello(rank: int, nonce: bytes) -> bytes:
-    """Return the first message of who calls."""
+    """Return the first message of a caller."""
     return OPENING + _RANK.pack(rank) + nonce
 
 
@@ -78,6 +78,6 @@ def encryption_key(secret: bytes, caller: int, listener: int, *nonces: bytes) ->
 
 
 def proof(secret: bytes, role: bytes, caller: int, listener: int, *nonces: bytes) -> bytes:
-    """Return what only who knows the secret can say about these nonces, as the one that calls or that listens."""
+    """Return the answer to these nonces that needs the secret, as the one that calls or that listens."""
     said = role + OPENING + _RANK.pack(caller) + _RANK.pack(listener) + b"".join(nonces)
     return hmac.digest(secret, said, "sha256")

@@ -1,4 +1,4 @@
-"""Those who call a worker and are not of its run: the log names the first of them."""
+"""Callers of a worker that are not of its run: the log names the first of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_TOLD = 10
 
 
 class RejectedPeers:
-    """Tells of who is sent away, and of so many only that nobody can fill the log.
+    """Reports callers that are sent away, and only some of them, so that nobody can fill the log.
 
     Example:
         >>> RejectedPeers().tell("a stranger at 10.0.0.9 was sent away")

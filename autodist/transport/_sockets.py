@@ -28,11 +28,12 @@ __all__ = ["Endpoint", "connected", "listening"]
 _UNSENT_BYTES = 256 << 10
 """How much may wait inside the system: what is more urgent can't overtake it any more."""
 _SILENCE_S = 120
-"""How long a connection is kept on which nothing is acknowledged. The launcher finds out in seconds who doesn't reach
-whom; this is for what it can't see, and longer because it holds as well for one that is stopped, and reads nothing."""
+"""How long a connection is kept on which nothing is acknowledged. The launcher finds out in seconds which workers don't
+reach each other; this is for what it can't see, and longer because it holds as well for one that is stopped, and reads
+nothing."""
 _KEEPALIVE_S = 15
 _ANSWER_S = 20.0
-"""How long who calls waits for the other machine's kernel; the process there, which may have much to do, has longer."""
+"""How long a caller waits for the other machine's kernel; the process there, which may have much to do, has longer."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def connected(
 ) -> dict[int, Connection]:
     """Return a connection to each other worker, by rank; all workers call this at the same time.
 
-    Of each pair the one of the higher rank connects. Both prove that they know the secret, without telling it.
+    In each pair, the worker of the higher rank connects. Both prove that they know the secret, without telling it.
 
     Args:
         listener: Where the workers of higher ranks come.

@@ -1,4 +1,4 @@
-"""Who sums how much of a tensor."""
+"""How much of a tensor each worker sums."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _UNDIVIDED_BYTES, _LEAST_PART_BYTES = 32 << 10, 16 << 10  # as in native/operati
 def reduction_shares(rates: Sequence[float]) -> tuple[float, ...]:
     """Return by host which part of a tensor it sums, so that the slowest link is done as early as possible.
 
-    Of a tensor of E bytes a host that sums the part e sends what others sum, (1 - e) E, and its own sums to the n - 1
-    others: (1 + (n - 2) e) E in all, and gets as much. With the rate b that takes (1 + (n - 2) e) E / b, which is the
+    A host that sums the part e of a tensor of E bytes sends what others sum, (1 - e) E, and its own sums to the n - 1
+    others: (1 + (n - 2) e) E in all. It gets as much. With the rate b that takes (1 + (n - 2) e) E / b, which is the
     same on all hosts that sum anything; a host whose link takes longer for its own gradients alone sums nothing.
 
     Args:
@@ -45,9 +45,9 @@ def reduction_shares(rates: Sequence[float]) -> tuple[float, ...]:
 def owner_places(sizes: Sequence[int], count: int) -> list[int | None]:
     """Return where each of some tensors is to be summed, so that hosts have as much to sum as their shares say.
 
-    Tensors of which there is not a fair part for each host are summed by some: one where that many points, at equal
-    distances, fall among the hosts' shares. The place is that of the first point, see the attribute ``place`` of the
-    operation; None for a tensor of which everybody sums a part.
+    Tensors that are too small for a fair part on each host are summed by some hosts: one where that many points, at
+    equal distances, fall among the hosts' shares. The place is that of the first point, see the attribute ``place`` of
+    the operation; None for a tensor of which everybody sums a part.
 
     Args:
         sizes: Bytes of each tensor.

@@ -79,8 +79,8 @@ class SearchRequest:
         budget: When the search ends.
         schedule: How a trial goes.
         plan: How proposals become trials.
-        searcher: Who proposes, by name.
-        simulator: Who scores, by name; or the file of one that has learned from other trials.
+        searcher: Its name.
+        simulator: Its name, or the file of one that has learned from other trials.
         rules: What is pinned and forbidden.
         allowed: Names of aspects that change results and are to be searched as well.
         resumes: Whether to take up the last search of the same graph on the same cluster.

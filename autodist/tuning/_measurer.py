@@ -81,7 +81,7 @@ class LaunchedMeasurer:
         launcher: Starts the workers.
         job: What they run: its first training step is measured.
         schedule: How a trial goes.
-        restarts: Whether workers that have ended in the midst of an order are started again.
+        restarts: Whether workers that have ended in the middle of an order are started again.
 
     Attributes:
         starts: How often the workers were started.
@@ -235,7 +235,7 @@ class LaunchedMeasurer:
         return measured, StepTimeline.of([host.name for host in self._job.spec.hosts], workers)
 
     def _tried(self, number: int, act: Callable[[Turns], _T]) -> _T | Failure:
-        """Order something, and see to it that workers are there afterwards, whatever became of it."""
+        """Order something, and start workers again if it ended them."""
         gang = self._workers()
         trial = self._turns(gang)
         try:
@@ -260,7 +260,7 @@ class LaunchedMeasurer:
                 gang.coordinator.put(TrialKeys(gang.orders).order, b"")
 
     def _workers(self) -> _Gang:
-        """Workers that take orders, as soon as there are some."""
+        """Workers that take orders, as soon as they are ready."""
         with self._changed:
             self._changed.wait_for(lambda: self._end or self._is_closed or (self._gang and self._gang.is_at_work))
             if self._gang is not None and self._gang.is_at_work and not self._is_closed:
@@ -289,7 +289,7 @@ class LaunchedMeasurer:
         return self._ended(gang.result)
 
     def _died(self, gang: _Gang) -> Failure:
-        """What a trial came to whose workers have ended."""
+        """The outcome of a trial whose workers have ended."""
         self._wait_for_end(gang)
         if gang.is_interrupted or gang.result is None:
             raise _interrupted(gang.result)
@@ -305,7 +305,7 @@ class LaunchedMeasurer:
         return Turns(gang.coordinator, partial(self._wait, gang), keys, self.schedule)
 
     def _end_by_themselves(self, gang: _Gang) -> bool:
-        """Whether a worker's end is why another's step has failed: the launcher hears of it a moment later."""
+        """Whether a worker's end is why another's step has failed: the launcher learns of it a moment later."""
         deadline_s = time.monotonic() + _MOMENT_S
         while not gang.coordinator.is_aborted and time.monotonic() < deadline_s:
             time.sleep(0.05)
@@ -326,7 +326,7 @@ class LaunchedMeasurer:
         """The values of keys as soon as all are there, or one that says why it failed.
 
         Args:
-            gang: Who answers.
+            gang: The workers that answer.
             keys: What is waited for.
             timeout_s: How long from now.
             bound_s: How long in all, as errors say it; by default what a trial may take.

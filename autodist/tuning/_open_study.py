@@ -110,7 +110,7 @@ class _Watcher:
         """Nobody asks."""
 
     def captured(self, space: Space, earlier: Sequence[Trial]) -> None:
-        """Let the study have what there was before."""
+        """Give the study the trials from before."""
         self.study._knows(earlier, tuple(space.rules))
 
     def tried(self, trials: Sequence[Trial], left_s: float) -> None:
@@ -143,12 +143,12 @@ def create_study(
 
     Args:
         storage: The store that keeps the trials, ``runs/trials.db`` by default; several searches may write into one.
-        sampler: Who proposes strategies: ``"random"``, ``"genetic"`` or ``"local"``.
-        simulator: Who ranks the proposals, or the file of one that has learned.
+        sampler: The searcher: ``"random"``, ``"genetic"`` or ``"local"``.
+        simulator: The simulator that ranks proposals, or the file of one that has learned.
         fix: What is pinned, as ``autodist search --fix`` has it.
         exclude: What is forbidden, as ``--exclude`` has it.
         load_if_exists: Whether to take up the last search of the same graph on the same cluster, if there is one.
-        seed: Of what the sampler draws.
+        seed: The seed of the sampler.
         schedule: How a trial goes.
         plan: How proposals become trials.
 

@@ -70,7 +70,7 @@ def find_profile(
     """The profile of a measurer's captured step: the cache's, else a new one, which is kept; None if that fails.
 
     Args:
-        measurer: Whose workers have captured the step.
+        measurer: The measurer whose workers have captured the step.
         graph: The step.
         cache: Where profiles are kept.
         notice: Told where the profile is from, or why there is none.

@@ -1,4 +1,4 @@
-"""What comes out of a search, and who watches it."""
+"""The result of a search, and observers of a search."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SearchResult:
 
 
 class SearchObserver(Protocol):
-    """Who watches a search; called from another thread than the one that started it."""
+    """Watches a search; called from another thread than the one that started it."""
 
     def noticed(self, text: str) -> None:
         """Take a line about what happens before the first trial."""

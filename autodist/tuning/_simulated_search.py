@@ -47,7 +47,7 @@ class OfflineResult:
 
     Attributes:
         domain: The graph on the whole cluster.
-        simulator: Who expects it.
+        simulator: The simulator that predicts it.
         utility: What the best is best in.
         ranking: The best proposals and the baselines; the best may be for some of the hosts alone.
         why_not: By name, baselines that don't fit the graph or the cluster, and why.
@@ -127,7 +127,8 @@ def search_offline(
     batch.
 
     Args:
-        request: Where is searched, who proposes and scores, what is to be small; what is about trials is left aside.
+        request: The clusters to search, the searcher and the simulator, and what is minimized; what is about trials is
+            left aside.
         domain: The graph on the cluster.
         budget: How much is looked at, on each cluster; the time is that of all.
         observer: Told what is searched.

@@ -184,7 +184,7 @@ class Turns:
         return Measurement(tuple(steps_s), taken - len(steps_s), prepared_s)
 
     def _take(self, count: int) -> list[float]:
-        """The seconds of each of so many steps on the slowest worker."""
+        """The seconds of each of this many steps on the slowest worker."""
         self._turn += 1
         self._coordinator.put(self._keys.count(self._turn), str(count).encode())
         return self._answers()
@@ -202,7 +202,7 @@ class Turns:
         return [max(times) for times in zip(*(answer["steps_s"] for answer in answers), strict=True)]
 
     def _leave_alone_if_possible(self) -> None:
-        """After a failure that no other worker waits in: nobody was in a step, or there is nobody else."""
+        """After a failure that no other worker waits in: no other worker was in a step, or there is none."""
         if self._turn == 0 or self._coordinator.world_size == 1:
             self._stop()
             self.is_left_alone = True

@@ -20,7 +20,7 @@ def keep_caches_apart(rank: int) -> None:
     """Have what this process caches go to files next to those that the script names.
 
     Args:
-        rank: This worker; must not be the chief, who takes the script's names.
+        rank: This worker; must not be the chief, which takes the script's names.
     """
 
     def replace(module: ModuleType) -> None:

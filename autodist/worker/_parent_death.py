@@ -17,7 +17,7 @@ def die_with_parent(parent_pid: int) -> None:
     """Have the kernel end this process by SIGKILL when its parent ends.
 
     Args:
-        parent_pid: Who the parent is to be; 0 for "don't care".
+        parent_pid: The expected parent; 0 for "don't care".
 
     Raises:
         LaunchError: The parent had ended before this call.

@@ -17,10 +17,10 @@ _SYSTEM_ALLOCATOR = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
 """By default TensorFlow keeps all memory that it has ever had for tensors."""
 
 _SHARE_FOR_VALUES = 1 / 16
-"""Of the memory that a host has; values that are more than that go into files."""
+"""A share of the memory that a host has; larger values go into files."""
 
 _SHARE_THAT_IS_AMPLE = 1 / 2
-"""Of the memory that a host has; values that are more than that leave little of it to gradients and all else."""
+"""A share of the memory that a host has; larger values leave little of it to gradients and everything else."""
 
 
 @dataclass(frozen=True)

@@ -70,4 +70,4 @@ def test_each_replica_s_own_are_told():
     beside = single.run(step_of(lambda x, w: turns(norm(x, training=True), w), w), [[batch(8, width=4)]], (4, 4))
     own = single.run(step_of(turns, w), [[batch(8, width=4)]], (4, 4), gradient_reduction="mean")
     for ran in (beside, own):
-        assert "random numbers by example (Dropout, noise) are each replica's own in this step" in ran.notes[-1]
+        assert "each replica draws its own random numbers for its examples (Dropout, noise)" in ran.notes[-1]

@@ -137,7 +137,7 @@ def test_values_that_only_replicas_have_keep_their_scale():
     hidden = [tf.tanh(part @ w) for part in parts]
     total = sum(tf.reduce_sum(tf.square((h - tf.reverse(h, [0])) @ w)).numpy() for h in hidden)
     np.testing.assert_allclose(ran.outputs[0], [total / 2.0, mean, np.sqrt(mean), 0.4 * total], rtol=1e-5)
-    told = [text for text in ran.warnings if "examples that have met" in text]
+    told = [text for text in ran.warnings if "takes several examples together" in text]
     assert {text.partition("its value will be ")[2] for text in told} == {
         "averaged over the replicas",
         "added over the replicas",

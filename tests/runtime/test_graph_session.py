@@ -241,7 +241,7 @@ def test_sessions_of_tensorflow_are_refused():
         model = Regression()
         with v1.Session() as session, pytest.raises(UsageError, match=r"`Session` of TensorFlow.*`ad.Session\(\)`"):
             session.run(model.loss, model.feeds)
-        with pytest.raises(UsageError, match="in the place of monitored sessions"), v1.train.MonitoredTrainingSession():
+        with pytest.raises(UsageError, match="instead of monitored sessions"), v1.train.MonitoredTrainingSession():
             pass
 
     losses_of(program, 2)

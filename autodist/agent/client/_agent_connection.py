@@ -95,11 +95,11 @@ class AgentConnection:
         return told["result"]
 
     def send_request(self, name: str, /, **arguments: Any) -> None:
-        """Ask for something whose answer nobody waits for."""
+        """Ask for something without waiting for the answer."""
         self._channel.write(self._encoded(0, name, arguments))
 
     def give_up(self, reason: str) -> None:
-        """Take the agent for lost, as if nothing had been heard of it for too long."""
+        """Take the agent for lost, as if it had been silent for too long."""
         if not self._over.is_set():
             self._is_silent = True
             self._end(reason)

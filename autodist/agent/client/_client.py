@@ -72,7 +72,7 @@ class Agent:
 
     Attributes:
         machine: Where it is.
-        greeting: What it says of itself.
+        greeting: What it reports about itself.
 
     """
 
@@ -309,8 +309,8 @@ class Agent:
     async def close(self) -> None:
         """Stop everything, remove the run's directory, end the agent and close the channel; never fails.
 
-        Takes the grace time and a few seconds at most. The guard of a lost agent is waited for where the
-        connection still stands, and nothing is where it does not.
+        Takes the grace time and a few seconds at most. If the connection still exists, wait for the guard of a lost
+        agent; otherwise wait for nothing.
         """
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())

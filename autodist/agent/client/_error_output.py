@@ -17,7 +17,7 @@ class ErrorOutput:
     """Keeps the end of what comes on a channel's standard error.
 
     Args:
-        channel: Whose.
+        channel: The agent's.
 
     """
 

@@ -14,11 +14,11 @@ __all__ = ["Pauses", "reason_of_pause"]
 class Pauses:
     """While it is entered, in the main thread, it notes when this process goes on after it was stopped.
 
-    Whoever has a stopped process go on sends it SIGCONT; one that only had to wait for a processor gets none.
+    A stopped process goes on by SIGCONT; one that only had to wait for a processor gets none.
     """
 
     continued_s: float | None = None
-    """When the signal came last, by the monotonic clock; None where nobody listens for it."""
+    """When the signal came last, by the monotonic clock; None if nothing waits for it."""
 
     def __enter__(self) -> Pauses:
         self._before: Any = None

@@ -49,7 +49,7 @@ def main(settings: Settings) -> NoReturn:
 
 
 def _start_afresh() -> None:
-    """Shed what a process inherits from whoever started it."""
+    """Drop what a process inherits from the one that started it."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, nobody learns how a child ended
     try:

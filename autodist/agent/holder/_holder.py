@@ -208,7 +208,7 @@ class Holder:
             self.run_task(self._reap_later())
 
     async def _reap_later(self) -> None:
-        """Reap orphans that have ended; they are not told from children of calls but by nobody's waiting for them."""
+        """Reap orphans that have ended; only that no call waits for them tells them from children of calls."""
         seen = set(children_ended(self._known()))
         await asyncio.sleep(_REAP_AFTER_S)
         for pid in seen.intersection(children_ended(self._known())):

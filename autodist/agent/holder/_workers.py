@@ -31,7 +31,7 @@ class CannotStart(Exception):
 
 
 class Listener(Protocol):
-    """Who takes what workers write and how they end."""
+    """Takes what workers write, and how they end."""
 
     async def output(self, rank: int, is_error: bool, data: bytes) -> None:
         """Take bytes; may wait, and then the worker waits as well."""
@@ -108,7 +108,7 @@ class _PipeReader:
         self._task = asyncio.ensure_future(self._listen())
 
     async def caught_up(self) -> None:
-        """Wait until all that stands in the pipe now has been handed on."""
+        """Wait until all that is in the pipe now has been passed on."""
         if self._task.done():
             return
         goal = self._heard_bytes + _readable_bytes(self._pipe)

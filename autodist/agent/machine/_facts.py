@@ -31,7 +31,7 @@ def clock() -> float:
 
 
 def gather(directory: str, name: str, others: Sequence[str], first_port: int, last_port: int) -> dict[str, Any]:
-    """Return what there is to know of this machine; what can't be found out is left empty.
+    """Return the facts of this machine; what can't be found out is left empty.
 
     Args:
         directory: Working directory of its workers; ``~`` is the home.

@@ -26,7 +26,7 @@ _SILENT = frozenset(
 
 
 def listen(address: str, first_port: int, last_port: int) -> int:
-    """Listen as long as the agent lives, and return the port. Who connects is sent away at once, and nothing is read.
+    """Listen as long as the agent lives, and return the port. Connections are closed at once, and nothing is read.
 
     Args:
         address: Address of this machine.

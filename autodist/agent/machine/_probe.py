@@ -1,6 +1,6 @@
 """Connections between machines: whether they can be made, how long a message takes, how much passes; runs there.
 
-One machine listens (:func:`listen`) and the others connect. Who connects says the token first, so that nobody else can
+One machine listens (:func:`listen`) and the others connect. A client sends the token first, so that no stranger can
 make a machine send or receive anything. What is measured is measured by the side that receives.
 """
 

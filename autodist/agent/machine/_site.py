@@ -1,4 +1,4 @@
-"""What a machine is to a run: under which address others reach it, and which files it has already.
+"""A machine as a run sees it: under which address others reach it, and which files it has already.
 
 Runs on the machine itself, within the agent: the standard library only.
 """

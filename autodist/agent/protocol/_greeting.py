@@ -1,4 +1,4 @@
-"""What an agent says of itself and of its machine when it has started."""
+"""What an agent reports about itself and its machine when it has started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Greeting:
         python: Version of its interpreter, such as ``"3.11.7"``.
         executable: Path of that interpreter.
         host_name: The machine's own name for itself.
-        user: Who the agent runs as.
+        user: The user as whom the agent runs.
         home: That user's home directory; empty if there is none.
         guard_pid: The process that guards the agent, as the machine numbers it.
         holder_pid: The process that holds the workers, as the machine numbers it.

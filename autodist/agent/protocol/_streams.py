@@ -101,7 +101,7 @@ class Stream:
         self._changed.set()
 
     def break_off(self) -> None:
-        """Let whoever reads or writes know that there is nobody at the other end."""
+        """Tell readers and writers that the other end is gone."""
         self._is_reset = True
         self._received.clear()
         self._changed.set()

@@ -37,7 +37,7 @@ class SectionedCommand(click.Command):
 
 
 class ScriptCommand(SectionedCommand):
-    """A command that runs a script: says where the options of the script stand."""
+    """A command that runs a script: says where the options of the script are."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the command line."""

@@ -88,7 +88,7 @@ class ConversionShares:
 
 @cache
 def shares_between(lengths: tuple[int, ...], rank: int, tiles: AxisTiles = AxisTiles.BOXES) -> ConversionShares:
-    """What conversions of a tensor of so many dims move, on a mesh whose axes have these lengths.
+    """What conversions of a tensor of this many dims move, on a mesh whose axes have these lengths.
 
     Example:
         >>> shares = shares_between((2, 2), 2)

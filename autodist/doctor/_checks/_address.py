@@ -15,7 +15,7 @@ __all__ = ["check_address"]
 def check_address(examination: Examination) -> Iterator[Finding]:
     """Yield whether each machine has an address that others can use, and what it takes the others' names for.
 
-    A name that a machine does not know does no harm: workers are told each other's addresses.
+    A name that a machine does not know does no harm: workers get each other's addresses.
     """
     if len(examination.visits) < 2:
         return

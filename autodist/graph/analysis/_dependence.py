@@ -217,7 +217,7 @@ class BatchDependence:
         return self._follower.causes
 
     def meetings(self, tensors: Iterable[str]) -> tuple[str, ...]:
-        """The nodes in which examples meet on the way to some tensors, so far as these are computed by replicas."""
+        """The nodes in which examples meet on the way to some tensors, as far as these are computed by replicas."""
         return tuple(sorted(self.causes.keys() & self.computed_by_replicas(tensors)))
 
     def computed_by_replicas(self, tensors: Iterable[str]) -> set[str]:

@@ -5,7 +5,7 @@ count of the whole batch, the replicas' parts add up. So such a mean is divided 
 pass TensorFlow does that already, and takes the count of the whole batch there too, because it is data.
 
 A loss that adds a plain mean and something that is a sum over the batch has gradients of both kinds at once. There the
-plain means become sums as well: their counts are marked with :data:`WHOLE`, and are taken of the whole batch.
+plain means become sums as well: their counts are marked with :data:`WHOLE`, and count the whole batch.
 """
 
 from __future__ import annotations

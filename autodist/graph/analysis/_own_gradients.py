@@ -92,7 +92,7 @@ class _NonlinearNodes:
         return str(node.op).endswith("Grad")  # TensorFlow's own gradients of functions that it has no other name for
 
     def _adds_nothing(self, tensors: Sequence[str]) -> bool:
-        """Whether all that is added, or chosen from, comes from above, from the same examples, but for zeros."""
+        """Whether all that is added, or chosen from, comes from above, from the same examples, except zeros."""
         floats = [tensor for tensor in tensors if self._is_float(tensor)]
         given = [tensor for tensor in floats if self._is_from_above(tensor)]
         others = (tensor for tensor in floats if not self._is_from_above(tensor))

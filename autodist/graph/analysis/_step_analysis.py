@@ -88,7 +88,7 @@ class StepAnalysis:
 
     @cached_property
     def consumers(self) -> dict[str, tuple[str, ...]]:
-        """By node, the nodes that read its data; those that nobody reads are left out."""
+        """By node, the nodes that read its data; those that are not read are left out."""
         found: dict[str, list[str]] = {}
         for name, sources in self.sources.items():
             for source in dict.fromkeys(sources):
@@ -144,7 +144,7 @@ class StepAnalysis:
 
     @cached_property
     def marks(self) -> dict[str, GradientMark]:
-        """The marks that count: late ones behind an early one are left out."""
+        """The marks that count: late ones after an early one are left out."""
         found = {name: parse_mark(node.attr[MARK].s) for name, node in self.nodes.items() if MARK in node.attr}
         found = {name: mark for name, mark in found.items() if mark.part != SECOND}
         early = {name for name, mark in found.items() if not mark.late}
@@ -153,7 +153,7 @@ class StepAnalysis:
 
     @cached_property
     def joined(self) -> frozenset[str]:
-        """The gradients at which replicas meet in the midst of a step; see :class:`BatchDependence`."""
+        """The gradients at which replicas meet in the middle of a step; see :class:`BatchDependence`."""
         return frozenset(self.dependence.joined)
 
     @cached_property
@@ -170,7 +170,7 @@ class StepAnalysis:
 
     @cached_property
     def synchronized(self) -> tuple[str, ...]:
-        """The nodes that have to be computed of the whole batch; see `graph/tracing/_batch_norm.py`."""
+        """The nodes that must be computed from the whole batch; see `graph/tracing/_batch_norm.py`."""
         inside = {name for name, f in self.functions.items() if any(SYNCHRONIZED in n.attr for n in f.node_def)}
 
         def is_synchronized(node: Any) -> bool:
@@ -194,7 +194,7 @@ class StepAnalysis:
         return tuple(name for name in given if self.nodes[name].attr[SEED].s == GIVEN and self._is_apart(name))
 
     def _is_apart(self, name: str) -> bool:
-        """Whether a tensor is made of numbers, sums or means of a replica's rows, or of rows together."""
+        """Whether a tensor depends on numbers, sums or means of a replica's rows, or on several rows together."""
         made_by = self.dependence.computed_by_replicas(self.nodes[name].input[:1])
         return any(scaling not in _BY_ROW for source in made_by for scaling in self.scalings[source])
 
@@ -228,7 +228,7 @@ class StepAnalysis:
 
     @cached_property
     def targets(self) -> dict[int, tuple[str, ...]]:
-        """By number of a differentiation, the tensors that were differentiated, so far as they depend on the batch."""
+        """By number of a differentiation, the tensors that were differentiated, as far as they depend on the batch."""
         found: dict[int, tuple[str, ...]] = {}
         for node in self.nodes.values():
             if TARGET in node.attr and self.scaling(node.input[0]) is not BatchScaling.CONSTANT:
@@ -237,9 +237,9 @@ class StepAnalysis:
         return found
 
     def taken_of(self, gradient: str) -> tuple[str, ...]:
-        """The tensors that a gradient was taken of, so far as they depend on the batch.
+        """The tensors that a gradient was taken of, as far as they depend on the batch.
 
-        If nobody has seen that it was taken, it may be written by hand: then it is a sum or a mean itself.
+        If no tape has taken it, it may be written by hand: then it is a sum or a mean itself.
 
         Args:
             gradient: Name of a mark, or of a gradient by a tensor.

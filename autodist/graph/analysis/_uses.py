@@ -131,7 +131,7 @@ class _Counter:
         return 8 if not types or _INT64 in types else 4
 
     def _rows(self, tensor: str) -> _Rows:
-        """Row numbers in a tensor, so far as shapes tell."""
+        """Row numbers in a tensor, as far as shapes tell."""
         name, index = split_tensor(tensor)
         node = self.analysis.nodes[name]
         if is_kind(node.op, Kind.MOVING) and meaning(node.op).linearity is Linearity.JOINT:  # behind each other

@@ -55,6 +55,6 @@ def _is_given(op: str) -> bool:
 
 
 def _captured(placeholder: Any) -> Any:
-    """What stands outside for a graph's placeholder; None if that is an input."""
+    """The outer tensor of a graph's placeholder; None if that is an input."""
     captures = getattr(placeholder.graph, "captures", ())
     return next((outer for outer, inner in captures if inner.name == placeholder.name), None)

@@ -113,7 +113,7 @@ class GradientMarker:
             self.target = outer
 
     def gradient(self, gradient: Any, source: Any, *, late: bool) -> Any:
-        """`gradient` behind a mark, or as it is if nothing is being traced."""
+        """`gradient` after a mark, or as it is if nothing is being traced."""
         import tensorflow as tf
 
         handle = _variable_handle(source)
@@ -287,7 +287,7 @@ def differentiate_with_marks(
 
 
 def seeds(target: Any, given: Any = None) -> Any:
-    """What a backward pass begins with, behind marks: all that follows from them is gradient and not data.
+    """What a backward pass begins with, after marks: all that follows from them is gradient and not data.
 
     Without them a sum over the batch of what comes back would be taken for one of data, if the loss is linear in what
     the model gives.

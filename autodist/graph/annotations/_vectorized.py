@@ -27,7 +27,7 @@ def _mark(nodes: Any, output: str) -> None:
     """Mark those among nodes.
 
     Args:
-        nodes: Of a graph or a function.
+        nodes: Those of a graph or a function.
         output: What follows the name of a node where its output is an input.
     """
     for node in list(nodes):

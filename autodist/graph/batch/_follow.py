@@ -98,7 +98,7 @@ class Follower:
         return found[index] if index < len(found) else found[-1]
 
     def entries(self, tensor: str) -> tuple[Size, ...] | None:
-        """The entries of a vector of whole numbers, so far as they are known; None where nothing is."""
+        """The entries of a vector of whole numbers, as far as they are known; None where nothing is."""
         return self._sizes.of(tensor)
 
     def is_multiple(self, tensor: str) -> bool:
@@ -176,7 +176,7 @@ class Follower:
         return None if entries is not None and all(isinstance(e, int) for e in entries) else Kind.SIZE
 
     def _judged(self, call: Call) -> Value | list[Value] | str:
-        """What a node's rule says of it, or why it has none to follow."""
+        """What a node's rule says, or why it has none to follow."""
         op, rule = call.node.op, rule_of(call.node.op)
         rows = [value for value in call.values if isinstance(value, Rows)]
         if Kind.ROW in call.values and meaning(op).list_use not in LISTS:
@@ -288,7 +288,7 @@ def _carried(before: Value, after: Value, over_examples: bool) -> Value:
 
 
 def _by_turns(value: Value) -> Value:
-    """What is changed by one turn after the other, as many as there are examples."""
+    """What one turn for each example changes, one after the other."""
     if value is None:
         return Kind.SIZE
     return Kind.MET if isinstance(value, Rows) and value.dim >= 0 else value

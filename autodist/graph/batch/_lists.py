@@ -31,7 +31,7 @@ def to_tensor(call: Call) -> Value:
 
 
 def joined_tensor(call: Call) -> Value | list[Value]:
-    """The tensors behind each other along dim 0."""
+    """The tensors one after the other along dim 0."""
     rows = call.rows()
     if rows is None:
         return MET
@@ -47,7 +47,7 @@ def item(call: Call) -> Value:
 
 
 def with_item(call: Call) -> Value:
-    """One of the tensors put in its place, or behind the others."""
+    """One of the tensors put in its place, or after the others."""
     given = call.values[2 if meaning(call.node.op).list_use is ListUse.SETS else 1]
     if given is Kind.ROW:
         given = _EXAMPLES

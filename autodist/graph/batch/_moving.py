@@ -128,7 +128,7 @@ def concatenated(call: Call) -> Value:
 
 
 def _in_turn(rows: Sequence[Rows], count: int) -> Value:
-    """Batches one behind the other."""
+    """Batches one after the other."""
     if len(rows) < count or any((r.dim, r.inner, r.position) != (rows[0].dim, rows[0].inner, None) for r in rows):
         return MET
     selected = any(r.selected for r in rows)
@@ -163,7 +163,7 @@ def packed(call: Call) -> Value:
 
 
 def unpacked(call: Call) -> Value:
-    """The opposite; not along the batch, whose size nobody knows."""
+    """The opposite; not along the batch, whose size is not known."""
     rows, rank = call.rows(), call.rank()
     if rows is None or rank is None or call.node.attr["axis"].i % rank == rows.dim or not _whole(rows):
         return MET
@@ -295,7 +295,7 @@ def numbered(call: Call) -> Value:
 
 
 def one_hot(call: Call) -> Value:
-    """A new dim, behind the others or before one."""
+    """A new dim, after the others or before one."""
     rows, rank = call.rows(), call.rank()
     if rows is None or rank is None or rows.position is not None or call.sizes(1) is None:
         return MET

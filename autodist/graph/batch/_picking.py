@@ -47,7 +47,7 @@ def _picked(operation: Any) -> Iterator[tuple[np.ndarray | None, int | None]]:
 
 
 def turns(loop: Any, bodies: Iterable[Any], rows: int) -> Iterator[int]:
-    """How often a loop turns, so far as its constants tell, if it picks one of so many rows by a number of its own.
+    """How often a loop turns, as far as its constants tell, if it picks one of this many rows by a number of its own.
 
     Args:
         loop: The op.

@@ -135,7 +135,7 @@ class Call:
         values: What is known of each input.
         shapes: The static shape of each input.
         results: The static shape of each output.
-        sizes: By position of an input, the entries of this vector of whole numbers, so far as they are known.
+        sizes: By position of an input, the entries of this vector of whole numbers, as far as they are known.
     """
 
     node: Any
@@ -168,4 +168,4 @@ class Call:
 
 
 Rule: TypeAlias = Callable[[Call], "Value | list[Value]"]
-"""What an operator makes of the batch: of every output, or of all of them alike."""
+"""What an operator does with the batch: of every output, or of all of them alike."""

@@ -18,7 +18,7 @@ Entries = tuple[Size, ...] | None
 
 
 class Sizes:
-    """The entries of vectors of whole numbers, computed when somebody asks.
+    """The entries of vectors of whole numbers, computed on demand.
 
     Args:
         nodes: The graph, or the body of a function.

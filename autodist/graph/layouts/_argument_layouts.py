@@ -25,9 +25,9 @@ Dims = tuple[tuple[int, ...], ...]
 _SMALL = 8
 """An argument with fewer bytes than the largest one has by this factor comes whole to every replica."""
 _MOST_TRIED = 81
-"""Up to so many ways to cut the arguments, all are tried; else one argument after the other is cut better."""
+"""Up to this many ways to cut the arguments, all are tried; else one argument after the other is improved."""
 _FEWEST_TRIED, _MOST_PLANNED = 4, 40_000
-"""Of large programs fewer ways are tried: so many nodes are planned in all, which takes some ten seconds."""
+"""In large programs fewer ways are tried, so that this many nodes are planned in all, in some ten seconds."""
 _COMPUTING = 0.05
 """What it costs to compute a byte of a result, besides sending one."""
 _WORTH_A_COPY = 0.9
@@ -41,7 +41,7 @@ class ArgumentLayouts:
     Attributes:
         dims: Per argument, the dims along which replicas have parts of it.
         sent_bytes: What all hosts send each other in a call, the least that is possible for these parts.
-        tried: What they would send for other dims, so far as these were tried.
+        tried: What they would send for other dims, as far as these were tried.
 
     """
 
@@ -134,7 +134,7 @@ class _Search:
         self._refused: NoPlanError | None = None
 
     def found(self) -> ArgumentLayouts | None:
-        """The best that there is."""
+        """The best way."""
         if prod(map(len, self._choices)) <= self._most_tried:
             best = min(product(*self._choices), key=self._cost)
         else:

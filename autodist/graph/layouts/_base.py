@@ -29,21 +29,21 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Multiple:
-    """A length that is so many times the number of examples."""
+    """A length that is this many times the number of examples."""
 
     times: int
 
 
 @dataclass(frozen=True)
 class Rows:
-    """So many times the number of examples that a replica has."""
+    """This many times the number of examples that a replica has."""
 
     times: int
 
 
 @dataclass(frozen=True)
 class Part:
-    """The length of one of the equal parts of a dim of so many elements."""
+    """The length of one of the equal parts of a dim of this many elements."""
 
     whole: int
 
@@ -86,7 +86,7 @@ class Partial:
 
 @dataclass(frozen=True)
 class Tile:
-    """Each replica has one of the equal parts of a dim whose length is fixed, one behind the other in their order.
+    """Each replica has one of the equal parts of a dim whose length is fixed, one after the other in their order.
 
     Variables that are tiled begin it: what is computed of them is computed where their parts are.
 

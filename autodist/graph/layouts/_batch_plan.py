@@ -1,4 +1,4 @@
-"""What a plan says of a step: the ways of its nodes, and what replicas exchange."""
+"""What a plan says about a step: the ways of its nodes, and what replicas exchange."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class BatchPlan:
         return True
 
     def bytes_of(self, tensor: str, batch_size: int) -> int:
-        """Bytes of a tensor for a number of examples, so far as its dims are known."""
+        """Bytes of a tensor for a number of examples, as far as its dims are known."""
         return size_bytes(self.shapes.shape(tensor) or (), self.dtypes[tensor], batch_size)
 
     def asks(self, node: Any) -> bool:
@@ -111,7 +111,7 @@ class BatchPlan:
 
 
 def size_bytes(shape: Sequence[Dim], dtype: str, batch_size: int) -> int:
-    """Bytes of a tensor of this shape and element type, so far as its dims are known."""
+    """Bytes of a tensor of this shape and element type, as far as its dims are known."""
     sizes = (size.times * batch_size if isinstance(size, Multiple) else size or 1 for size in shape)
     return prod(sizes) * itemsize(dtype)
 

@@ -1,4 +1,4 @@
-"""Ranges of the batch: batches one behind the other, and taken apart again."""
+"""Ranges of the batch: batches one after the other, and taken apart again."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from autodist.graph.layouts._batch_plan import BatchPlan, Exchange
 __all__ = ["Exchanged", "exchanged_in"]
 
 _ROUNDS = {"gathered": 1, "added up": 2, "added up by rows": 1}
-"""By kind of exchange, how often the bytes of a tensor pass through a host, but for its own part of them."""
+"""By kind of exchange, how often the bytes of a tensor pass through a host, except its own part of them."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Exchanged:
     size_bytes: int
 
     def sent_bytes(self, hosts: int) -> float:
-        """Bytes that each of so many hosts sends for it, the least that is possible."""
+        """Bytes that each of this many hosts sends for it, the least that is possible."""
         return _ROUNDS[self.how] * self.size_bytes * (hosts - 1) / hosts
 
     @staticmethod

@@ -148,7 +148,7 @@ class Flows:
         return value is Kind.SIZE and tensor_dtype(self._nodes, tensor) != "variant"
 
     def _is_whole_gradient(self, tensor: str, value: Value) -> bool:
-        """Whether all replicas would add the whole of a gradient to what they compute of their rows."""
+        """Whether all replicas would add the whole of a gradient to what they compute from their rows."""
         is_gradient = self._analysis.dependence.is_backward(node_of(tensor))
         return is_gradient and value is None and not (self._is_number(tensor) or is_zero(self._nodes, tensor))
 

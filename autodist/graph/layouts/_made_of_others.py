@@ -1,4 +1,4 @@
-"""A step in which some operators are made of others, that can be cut where they can't."""
+"""A step in which some operators are replaced by several others, which can be cut where they can't."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def can_be_made_of_others(graph: TrainingGraph) -> tuple[str, ...]:
 
 
 def made_of_others(graph: TrainingGraph, names: Collection[str]) -> TrainingGraph:
-    """The step with these nodes made of others; what they give has the names that it had.
+    """The step with these nodes replaced by others; what they give has the names that it had.
 
     Args:
         graph: The step.
@@ -107,7 +107,7 @@ def _made(nodes: dict[str, Any], node: Any) -> tuple[list[Any], tuple[str, ...]]
 def _changed(
     graph: TrainingGraph, new: Mapping[str, list[Any]], instead: Mapping[str, str], lines: Mapping[str, str]
 ) -> TrainingGraph:
-    """The step with other nodes in the place of some, and other tensors in the place of theirs."""
+    """The step with other nodes instead of some, and other tensors instead of theirs."""
     editor = GraphEditor.like(graph.graph_def)
     for name, node in graph.analysis.nodes.items():
         editor.extend(new.get(name, (node,)))

@@ -83,7 +83,7 @@ class Meaning:
         lengths: By input that says how large the result is, the places that its entries are the lengths of.
         reduced: The indices that are summed over, or reduced in another way.
         joined: Those along which elements meet.
-        masked: Of these, the rows that numbers name, each with the input that has the numbers.
+        masked: Those of rows that numbers name, each with the input that has the numbers.
 
     """
 
@@ -116,7 +116,7 @@ class Meaning:
     def along_tiles(self, dims: Dims | None, tile: Tile, parts: int) -> AlongTiles | None:
         """The index that a node is cut along if one of its tensors is tiled like this; None if there is none.
 
-        It is the outermost one of the dim, whose parts are one behind the other.
+        It is the outermost one of the dim, whose parts are one after the other.
         """
         place = None if dims is None or tile.dim >= len(dims) else dims[tile.dim]
         terms = [] if place is None else [name for name, _ in place.terms if self.sizes[name] != 1]
@@ -155,7 +155,7 @@ class Meaning:
 
 
 def meaning_of(node: Any, shapes: StepShapes) -> Meaning | None:
-    """What a node computes; None if nothing is said of it, or if it is another thing for another number of examples."""
+    """What a node computes; None if nothing is known about it, or if it differs for another number of examples."""
     signatures = [signature_of(node, case) for case in shapes.cases]
     found = [expression_of(signature) for signature in signatures]
     known = [expression for expression in found if expression is not None]
@@ -240,7 +240,7 @@ class _Places:
         return tuple(places)
 
     def _place(self, parts: Sequence[Affine | None], length: Dim) -> Place | None:
-        """A place, if the values of its indices are one behind the other, and all of them are taken."""
+        """A place, if the values of its indices are one after the other, and all of them are taken."""
         known = [part for part in parts if part is not None and not part.offset]
         if len(known) < len(parts) or len({part.indices for part in known}) > 1:
             return None

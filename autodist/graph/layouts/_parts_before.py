@@ -1,8 +1,8 @@
-"""Parts of a sum that are there before it is put together: what needs parts only then waits for nobody.
+"""Parts of a sum that exist before it is put together: what needs only parts does not have to wait.
 
-The gradients of a normalization are such: the sum of a gradient is needed whole by what goes back to the examples, and,
-times a number that all know, as a part of a second sum. Of the whole this would have to wait for the first exchange;
-of the parts both sums are ready at the same time, and travel together.
+Gradients of a normalization are an example: what goes back to the examples needs the whole sum of a gradient, and a
+second sum needs it as a term, times a number that all replicas know. Computed from the whole, the second sum would have
+to wait for the first exchange; computed from the parts, both are ready at the same time and travel together.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Inference:
         like: What was found for another number, to begin with: an inference takes a second for 5,000 nodes.
 
     Raises:
-        ValueError: The step can't be for so many examples.
+        ValueError: The step can't be for this many examples.
 
     """
 
@@ -90,7 +90,7 @@ class Inference:
                 break
 
     def _is_settled(self, opened: int) -> bool:
-        """Whether another turn would find the same: all shapes are known, but for those of known numbers.
+        """Whether another turn would find the same: all shapes are known, except those of known numbers.
 
         Args:
             opened: How many shapes of what comes from loops were known in this turn.
@@ -155,7 +155,7 @@ class Inference:
         return self._numbers.get(f"{name}:{index}")
 
     def _computed(self) -> dict[str, np.ndarray]:
-        """The values of what is made of shapes and constants."""
+        """The values of what is computed from shapes and constants."""
         import tensorflow as tf
 
         graph_def = tf.compat.v1.GraphDef()
@@ -190,7 +190,7 @@ class Inference:
         return found
 
     def _asked(self, node: Any) -> list[np.ndarray] | None:
-        """What a node that asks for a shape is told; the value of a constant."""
+        """The answer to a node that asks for a shape; the value of a constant."""
         if node.op == "Const":
             return [constant_value(node)] if self._is_small(node.name) else None
         if meaning(node.op).asks is None:

@@ -61,7 +61,7 @@ class TiledVariables:
 
     @classmethod
     def of_arguments(cls, graph: TrainingGraph, parts: int) -> TiledVariables:
-        """The arguments of a step that are cut into so many parts."""
+        """The arguments of a step that are cut into this many parts."""
         cut = {node_of(given.tensor): tuple(map(Tile, given.tiles)) for given in graph.inputs if given.tiles}
         return cls(parts, inputs=cut) if cut else cls()
 

@@ -245,7 +245,7 @@ class Ways:
     # Ranges of the batch ---------------------------------------------------------------------------------------------
 
     def _in_ranges(self, node: Any, position: int, cut: Cut) -> Iterator[Way]:
-        """Batches one behind the other, and taken apart again."""
+        """Batches one after the other, and taken apart again."""
         rule = RANGES.get(meaning(node.op).range_use)
         way = None if rule is None else rule(self, node, position, cut)
         if way is not None:

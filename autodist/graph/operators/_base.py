@@ -1,4 +1,4 @@
-"""What is said of an operator: its index expression, and what follows for who passes values on, moves or adds them."""
+"""What is known about an operator: its index expression, and whether it passes on, moves or adds values."""
 
 from __future__ import annotations
 
@@ -169,8 +169,8 @@ class Expression:
         inputs: What is taken.
         reduced: The indices that no output has, and how the values along them are put together.
         joined: Indices along which elements meet in a way that can't be cut: those of a softmax, of a filter.
-        masked: Of the joined indices, those of rows that the numbers in an input name, each with the position of that
-            input: a part that has some of the rows can do its share, if it leaves out the numbers of all others.
+        masked: The joined indices of rows that the numbers in an input name, each with the position of that input: a
+            part that has some of the rows can do its share, if it leaves out the numbers of all others.
 
     """
 
@@ -258,7 +258,7 @@ class Elements(Protocol):
 
 
 Ranges: TypeAlias = Mapping[str, tuple[int, int]]
-"""By index, its first value and the one behind its last."""
+"""By index, its first value and the one after its last."""
 
 Describe: TypeAlias = Callable[[Signature], "Expression | None"]
 Adapt: TypeAlias = Callable[[Signature, Expression, Ranges], Change]
@@ -285,7 +285,7 @@ class Operator:
         asks: What it gives of the form of its input.
         flow: How it calls functions.
         list_use: What it does with a list of tensors.
-        range_use: How it takes ranges along a dim, or puts them behind each other.
+        range_use: How it takes ranges along a dim, or puts them one after the other.
         examples: The inputs that have a row for each example, where its result has one too and no index expression.
         is_flat: Whether no gradient flows through it, although it gives floats.
         is_free: Whether it costs no time: nothing is computed or copied.
@@ -295,13 +295,13 @@ class Operator:
         gives_statistics: Whether it normalizes, and gives the statistics of the examples as well.
         picks: Whether it takes elements by their places in a tensor, which are there or not.
         source: The input that its elements are from, where it picks or moves them.
-        chooses: Whether its first input says of each element from which of the others it is.
+        chooses: Whether its first input says for each element from which of the others it comes.
         has_one_shape: Whether it works element by element on inputs of one shape, of which none is broadcast.
         ignores_values: Whether its result has the elements' number and type, but does not depend on what they are.
         creates: Whether it makes as many elements as an input says, each a copy of another or drawn.
         is_aligned: Whether each element of its result is made of those of its inputs at its place, although no index
             expression says so.
-        numbers: What it makes of short vectors of whole numbers, from these and the number of the output.
+        numbers: What it computes from short vectors of whole numbers, given these and the number of the output.
         adds: Whether its result is the sum of its inputs.
         updates_places: Whether its result is its first input, changed at the places that its second input names.
         finds_distinct: Whether it gives the distinct elements of its input, and where each element is among these.

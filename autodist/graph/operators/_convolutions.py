@@ -36,7 +36,7 @@ class _Images:
     """How images lie in their tensors, and how a window moves over them.
 
     Attributes:
-        first: Whether channels stand before height and width.
+        first: Whether channels precede height and width.
         strides: By spatial dim.
         dilations: By spatial dim.
         padding: What the attribute says.
@@ -103,7 +103,7 @@ def _fixed(places: list[Affine | None], dims: int) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a convolution is made of; its gradients are the same sum, with another of the three as the result."""
+    """The parts of a convolution; its gradients are the same sum, with another of the three as the result."""
 
     sizes: dict[str, Size]
     image: Access

@@ -110,13 +110,13 @@ class ListUse(enum.Enum):
     STACKS = "stacks"
     """Gives the tensors side by side, along a new dim 0."""
     CONCATENATES = "concatenates"
-    """Gives the tensors behind each other along dim 0."""
+    """Gives the tensors one after the other along dim 0."""
     GETS = "gets"
     """Gives the tensor at a place."""
     SETS = "sets"
     """Puts a tensor, its third input, in its place."""
     APPENDS = "appends"
-    """Puts a tensor, its second input, behind the others."""
+    """Puts a tensor, its second input, after the others."""
     POPS = "pops"
     """Gives what is left, and the last tensor."""
     PICKS = "picks"
@@ -124,14 +124,14 @@ class ListUse(enum.Enum):
 
 
 class RangeUse(enum.Enum):
-    """How an operator takes ranges along a dim, or puts them behind each other."""
+    """How an operator takes ranges along a dim, or puts them one after the other."""
 
     JOINS = "joins"
-    """Its inputs behind each other along the dim that the last one names."""
+    """Its inputs one after the other along the dim that the last one names."""
     SPLITS = "splits"
     """Equal parts along the dim that its first input names."""
     SLICES = "slices"
-    """From a place, so many elements."""
+    """From a place, this many elements."""
     STRIDES = "strides"
     """From a place up to another one, perhaps every other one."""
 

@@ -75,7 +75,7 @@ class Making:
         return self.add(op, label, [tensor, place], left, T=dtype, Tidx="int32", keep_dims=keeps)
 
     def exponentials(self) -> tuple[str, str, str]:
-        """Of the first input along its last dim: it without its maximum, its exponentials, and their sum."""
+        """Along the last dim of the first input: it without its maximum, its exponentials, and their sum."""
         given, shape, dtype = self.inputs[0], self.shapes[0], self.dtypes[0]
         last = len(shape) - 1
         most = self.reduced("Max", "max", given, shape, dtype, last, keeps=True)

@@ -179,7 +179,7 @@ def _padded_tile(signature: Signature, expression: Expression, ranges: Ranges) -
 
 
 def _tiled(signature: Signature) -> Expression | None:
-    """The whole tensor, behind itself along each dim."""
+    """The whole tensor, repeated along each dim."""
     shape, multiples = signature.inputs[0], signature.numbers(1)
     if shape is None or multiples is None:
         return None

@@ -1,4 +1,4 @@
-"""Finds what is said of an operator: ours, and what other packages bring through entry points."""
+"""Finds the description of an operator: ours, and what other packages bring through entry points."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ BRANCHES, LOOPS, CALLS = (
 
 @cache
 def operators() -> Mapping[str, Operator]:
-    """All operators that something is said of, by op type: ours and those of other packages.
+    """All operators that have a description, by op type: ours and those of other packages.
 
     An entry point of the group ``autodist.operators`` is called as the op type and names an :class:`Operator`; what
     can't be loaded, or describes an operator of ours, is left out with a warning.

@@ -11,9 +11,9 @@ __all__ = ["reshaped"]
 
 
 def reshaped(signature: Signature) -> Expression | None:
-    """Elements keep their order: where as many lie behind a dim of the one shape as behind one of the other, both end.
+    """Elements keep their order: where as many lie after a dim of the one shape as after one of the other, both end.
 
-    The number of elements behind each dim, in both shapes, gives the indices: where each divides the next, a dim is one
+    The number of elements after each dim, in both shapes, gives the indices: where each divides the next, a dim is one
     index or a row of them, the outermost of which may be cut. One dim may be open, in which case the outermost index
     is.
     """
@@ -31,7 +31,7 @@ def reshaped(signature: Signature) -> Expression | None:
 
 
 def _behind(shape: tuple[Size, ...]) -> list[int]:
-    """For each dim, and for all of them, how many elements there are behind it."""
+    """For each dim, and for all of them, how many elements follow it."""
     return [prod(s or 1 for s in shape[d:]) for d in range(len(shape) + 1)]
 
 
@@ -58,7 +58,7 @@ def _open(before: tuple[Size, ...], after: tuple[Size, ...]) -> Expression | Non
 
 
 def _indices(bounds: list[int]) -> dict[str, tuple[int, int]]:
-    """By name, the size of each index, and how many elements lie behind one of its values; the outermost first."""
+    """By name, the size of each index, and how many elements lie after one of its values; the outermost first."""
     pairs = list(itertools.pairwise(bounds))
     return {f"i{k}": (upper // lower, lower) for k, (lower, upper) in reversed(list(enumerate(pairs)))}
 

@@ -144,7 +144,7 @@ def _behind(graph: TrainingGraph, mark: str) -> list[str]:
 
 
 class _Search:
-    """Walks from a gradient back to the products that it is made of."""
+    """Walks from a gradient back to the products that it is a sum of."""
 
     def __init__(self, analysis: StepAnalysis) -> None:
         self.analysis = analysis

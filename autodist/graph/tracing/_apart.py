@@ -17,10 +17,10 @@ __all__ = ["known_to_keep_apart", "with_attribute"]
 def known_to_keep_apart() -> Iterator[None]:
     """What is traced inside knows of them.
 
-    CTC's loss counts through the labels of the whole batch; frames and counts along the last dim are taken by numbers
-    that are made of the whole shape. A layer that makes numbers of texts splits all of them into one list of words, one
-    that crosses features makes a sparse tensor on the way.
-    Sampled classes are compared with the labels of the whole batch.
+    CTC's loss counts through the labels of the whole batch; frames and counts along the last dim use numbers that are
+    computed from the whole shape. A layer that makes numbers of texts splits all of them into one list of words, one
+    that crosses features makes a sparse tensor on the way. Sampled classes are compared with the labels of the whole
+    batch.
     """
     import keras
     import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Whose statistics batch normalization takes: those of the whole batch, or of each replica's part.
+"""The statistics that batch normalization takes: those of the whole batch, or of each replica's part.
 
 While a step is traced, the operators that compute them carry an attribute. Taken of the whole batch they are means over
 examples like any other, which replicas share (`graph/layouts`); by replica each has its own, as is documented.
@@ -64,7 +64,7 @@ def mark_fused_batch_norms(graph_def: Any, *, everywhere: bool) -> None:
 
 
 def _moments(original: Any) -> Any:
-    """Keras' own, but for how it synchronizes: by a mean of squares, which loses digits where the mean is large."""
+    """Keras' own, except how it synchronizes: by a mean of squares, which loses digits where the mean is large."""
     import keras
 
     def moments(layer: Any, inputs: Any, mask: Any) -> Any:

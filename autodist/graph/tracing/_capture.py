@@ -183,7 +183,7 @@ def _trace(
 
 
 def _relaxed(specs: Sequence[Any], split: Sequence[bool]) -> list[Any]:
-    """What stands for arguments in a tracing for any number of rows."""
+    """What represents arguments in a tracing for any number of rows."""
     import tensorflow as tf
 
     return [

@@ -30,7 +30,7 @@ FROZEN_FROM_BYTES = 64 * 1024
 
 
 class FrozenValues:
-    """The tensors and the variables that stand for large values, one for each content."""
+    """The tensors and the variables that replace large values, one for each content."""
 
     def __init__(self) -> None:
         self._contents: dict[int, tuple[Any, str]] = {}

@@ -226,7 +226,7 @@ class _Library:
 
 
 def argument_aliases(function: Any, position: _Position) -> set[str]:
-    """What stands for an argument in a function: it, what is identical with it, and what loops pass on of it."""
+    """What represents an argument in a function: it, what is identical with it, and what loops pass on of it."""
     found = {function.signature.input_arg[position].name}
     is_growing = True
     while is_growing:

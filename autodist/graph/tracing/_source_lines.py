@@ -99,12 +99,12 @@ def is_users(frame: FrameType | None, *, through: Collection[str] = ()) -> bool:
 
 
 def _is_generated(file: str) -> bool:
-    """Whether a file holds what AutoGraph has made of somebody's code."""
+    """Whether AutoGraph has made a file from other code."""
     return "__autograph_generated_file" in file
 
 
 def _is_of_autograph(file: str) -> bool:
-    """Whether a file is of AutoGraph itself, which calls what somebody's code calls."""
+    """Whether a file is of AutoGraph itself, which makes calls for other code."""
     return "/tensorflow/python/autograph/" in file
 
 

@@ -34,7 +34,8 @@ _KIND = "tensorflow::lookup::LookupInterface"
 def lookups_with_shapes() -> Iterator[None]:
     """What is looked up inside in a table that can change has the shape of the keys.
 
-    TensorFlow says so of tables that can't change alone; without it nobody knows where the batch is in what follows.
+    TensorFlow says so of tables that can't change alone; without it, it is not known where the batch is in what
+    follows.
     """
     from tensorflow.python.ops import lookup_ops
 
@@ -96,7 +97,7 @@ def read_table(handle: Any, placeholder: Any, graph_def: Any) -> Table | None:
 
     Args:
         handle: The resource.
-        placeholder: What stands for it in the tracing.
+        placeholder: What represents it in the tracing.
         graph_def: The step that uses it.
 
     """
@@ -130,7 +131,7 @@ def refuse_changes(graph_def: Any, line_of: Callable[[str], str]) -> None:
 
 
 def embed_tables(graph_def: Any, tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Put tables into a flat graph in the place of the placeholders by which they were captured.
+    """Put tables into a flat graph instead of the placeholders by which they were captured.
 
     Returns:
         The nodes that fill them, which must run in every step: once filled, a table only finds that it is.

@@ -1,4 +1,4 @@
-"""Loops that turn a number of times which the program says: their turns one behind the other, as nodes of the graph.
+"""Loops that turn a number of times which the program says: their turns one after the other, as nodes of the graph.
 
 What is in the graph can be shared tensor by tensor, and replicas can exchange something in each turn.
 """

@@ -30,7 +30,7 @@ class Obstacle:
     """Why a variable can't be cut into shards.
 
     Attributes:
-        node: The node that stands in the way; empty if it is no node.
+        node: The node that is in the way; empty if it is no node.
         op: Its type.
         reason: What it does.
     """

@@ -24,7 +24,7 @@ __all__ = ["Argument", "Domain", "Domains", "domains_of", "is_aligned", "scatter
 
 
 class Domain(enum.Enum):
-    """What the dims of a tensor of an update stand for."""
+    """The meaning of the dims of a tensor of an update."""
 
     DENSE = "dense"
     """The variable's own shape."""
@@ -162,7 +162,7 @@ _GATHERED = ((Domain.DENSE, Domain.INDICES), (Domain.VALUES, Domain.POSITIONS))
 
 
 def _any(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
-    """Flags are for those only who may ask a part of the variable instead of all of it."""
+    """Flags are only for readers that may ask for a part of the variable instead of all of it."""
     dims = constant_value(arguments[1].node)
     if dims is None or node.attr["keep_dims"].b:
         return None

@@ -149,7 +149,7 @@ def _size_bytes(point: SyncPoint) -> int | None:
 
 
 def _messages(points: Sequence[SyncPoint], joins_all: bool, joined_bytes: int) -> Iterator[tuple[str, list[SyncPoint]]]:
-    """Points that travel together, with an end for the name: all of known sizes, or small ones behind each other."""
+    """Points that travel together, with an end for the name: all of known sizes, or small ones one after the other."""
     if not joins_all:
         yield from ((f"/{together[0].name}", together) for together in _buffers(points, joined_bytes))
         return

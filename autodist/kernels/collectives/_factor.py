@@ -1,7 +1,7 @@
 """Factor: let the sufficient factors of a dense gradient travel in its place (Poseidon; thesis chapter 3).
 
 The mark of a gradient that is ``left^T right`` gives way to marks on the two factors, which have a row per example. The
-product, and what is added to it, is computed behind them, so that all that follows sees two tensors of rows to be
+product, and what is added to it, is computed after them, so that all that follows sees two tensors of rows to be
 concatenated over replicas, and computes the gradient of the whole batch wherever the update needs it.
 
 A factor with one-hot rows travels as the places of their ones, and the product is the sum of the other's rows by place.
@@ -106,7 +106,7 @@ class _Factoring:
 
 
 def _marked(out: NodeList, name: str, product: Product, factor: Factor, mark: GradientMark) -> str:
-    """A factor as a matrix of rows, or of the places of the ones in them, behind a mark."""
+    """A factor as a matrix of rows, or of the places of the ones in them, after a mark."""
     dtype, width = product.message_dtype(factor), factor.message_width
     tensor = _rows(out, name, factor, dtype) if factor.ids is None else _places(out, name, factor.width, factor.ids)
     rows = with_shape(out, out.reshape(f"{name}/rows", tensor, [-1, width], dtype), (None, width))

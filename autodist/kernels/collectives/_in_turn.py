@@ -19,7 +19,7 @@ __all__ = ["InTurn"]
 class InTurn(Kernel):
     """Have every gradient of a layer of points wait for all gradients of that layer on this worker.
 
-    Points of one layer never lie behind each other, so nothing waits for itself.
+    Points of one layer never depend on each other, so nothing waits for itself.
     """
 
     name: ClassVar[str] = "in-turn"

@@ -1,4 +1,4 @@
-"""What a replica's copy of a node does otherwise than the node, since it has a part of what the node has."""
+"""What a replica's copy of a node does differently, because it has a part of what the node has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["adapt", "open_rows", "pass_on"]
 
 
 def adapt(copy: Any, change: PartChange, tensors: Sequence[str], nodes: dict[str, Any], out: NodeList) -> None:
-    """Have a copy do what is to be done for a part.
+    """Have a copy do what a part needs.
 
     Args:
         copy: The copy, with its inputs.

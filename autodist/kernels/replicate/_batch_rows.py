@@ -18,7 +18,7 @@ class FirstRows:
 
     Args:
         out: Where to add nodes.
-        layout: Who this worker is.
+        layout: This worker among all.
         counts: The numbers of rows of all replicas of all workers, in their order.
         name: What the names of the nodes begin with.
         prefix: The same of those of replicas' first rows.
@@ -56,7 +56,7 @@ class BatchRows:
 
     Args:
         out: Where to add nodes.
-        layout: Who this worker is.
+        layout: This worker among all.
         rows: The placeholder for the numbers of rows of the local replicas.
         counts: The numbers of all replicas of all workers, in their order.
         total: Name for the size of the batch, which may be fed.
@@ -116,7 +116,7 @@ class BatchRows:
         return self._made[key]
 
     def elements(self, given: str, made: str, dtype: str, shapes: StepShapes) -> str:
-        """How many elements of a tensor go into one of what is made of it, of the whole batch; a scalar of a dtype."""
+        """How many elements of a tensor go into one element of the whole batch's result; a scalar of a dtype."""
         sizes = shapes.shape(given) or (), shapes.shape(made) or ()
         powers = [sum(isinstance(size, Multiple) for size in shape) for shape in sizes]  # dims that grow with the batch
         return self.count(factor_of(sizes[0]) / factor_of(sizes[1]), powers[0] - powers[1], dtype)

@@ -1,7 +1,7 @@
 """Random numbers of a replica's rows, those that one device draws for them, where they are drawn by a counter.
 
-The kernel makes a group of elements for each value of the counter, in order. So the counter is moved on by as many
-groups as there are in the rows before, and what is still drawn for these is cut off.
+The kernel makes a group of elements for each value of the counter, in order. So the counter skips the groups of the
+rows before, and numbers that are still drawn for these are cut off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GROUP = {"float64": 2}
 def elements_of_rows(analysis: StepAnalysis, name: str) -> int | None:
     """How many random numbers a node draws for each example; None if a replica can't draw those of its own examples.
 
-    It can if they are drawn by a counter, which is the same for all, and the examples lie one behind the other.
+    It can if they are drawn by a counter, which is the same for all, and the examples lie one after the other.
     """
     node = analysis.nodes[name]
     if not meaning(node.op).draws_in_order or any(node_of(tensor) in analysis.scalings for tensor in node.input[1:]):
@@ -102,7 +102,7 @@ class CounterBasedRandom:
         return self._out.add(op, name, [number, constant], T=dtype)
 
     def _moved(self, name: str, counter: str, groups: str) -> str:
-        """A counter of two words, the low one first, so many values on."""
+        """A counter of two words, the low one first, this many values on."""
         by = self._out.cast(f"{name}/by", groups, "int64", "uint64")
         words = self._out.add("Unpack", f"{name}/words", [counter], num=2, T="uint64", axis=0)
         low = self._out.add("AddV2", f"{name}/low", [words, by], T="uint64")

@@ -49,19 +49,19 @@ class NodeDemand:
 
     @cached_property
     def taken(self) -> dict[str, tuple[str, ...]]:
-        """By gradient that depends on the batch, what it was taken of; itself where nobody has seen that."""
+        """By gradient that depends on the batch, what it was taken of; itself if no tape has taken it."""
         marks = sorted(self.cuts.keys() & self.analysis.marks.keys())
         by_tensors = (name for name in self.analysis.by_tensors if name in self.cuts or name in self.replica)
         return {name: self.analysis.taken_of(name) for name in (*marks, *by_tensors)}
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """The tensors that the step differentiates, so far as their gradients depend on the batch."""
+        """The tensors that the step differentiates, as far as their gradients depend on the batch."""
         return tuple(dict.fromkeys(tensor for found in self.taken.values() for tensor in found))
 
     @cached_property
     def draws(self) -> tuple[str, ...]:
-        """What replicas compute of their own examples with random numbers that are drawn there, loops included."""
+        """What replicas compute from their own examples with random numbers that they draw, loops included."""
         nodes = [self.analysis.nodes[name] for name in self.analysis.order if name in self.replica]
         inside = draws_inside(self.analysis.graph_def, nodes)
         return (*(node.name for node in nodes if is_kind(node.op, Kind.RANDOM)), *inside)

@@ -25,7 +25,7 @@ class Exchanges:
         nodes: The flat step, by name.
         plan: How its tensors are shared.
         out: Where to add nodes.
-        layout: Who this worker is.
+        layout: This worker among all.
         rows: Where each replica's rows lie.
         point: Has workers meet.
 
@@ -108,7 +108,7 @@ class Exchanges:
         )
 
     def rows_once(self, tensor: str, value: str) -> list[str]:
-        """Rows that every worker has, to be put behind each other once: all on the first replica, none on others."""
+        """Rows that every worker has, to be put one after the other once: all on the first replica, none on others."""
         found, dtype = [], tensor_dtype(self._nodes, tensor)
         for replica in range(len(self._layout.local_replicas)):
             if self._layout.first_replica + replica == 0:

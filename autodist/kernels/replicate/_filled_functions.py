@@ -48,7 +48,7 @@ def _fill(function: Any, nodes: dict[str, Any]) -> None:
 
 
 def _with_sizes(signature: Signature) -> Signature:
-    """Of what moves a window, with sizes where none are known, as in the gradient of a loop: they do not matter."""
+    """For what moves a window: 1 for each unknown size, as in the gradient of a loop; sizes do not matter."""
     if not (rank := len(signature.list("strides"))):
         return signature
     inputs, outputs = (

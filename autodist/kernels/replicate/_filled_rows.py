@@ -1,8 +1,7 @@
-"""Operators that need rows, of replicas that have none: they are given one row of zeros, which adds nothing.
+"""Operators that need rows, on replicas that have none: they get one row of zeros, which adds nothing.
 
-Of no rows, oneDNN's convolution gives a tensor of its input's shape, and its fused gradient of the filter gives nothing
-at all, which ends the step; ``MirrorPad`` refuses them. Where there are rows, TensorFlow passes on what is to be filled
-and emptied as it is.
+Without rows, oneDNN's convolution returns a tensor of its input's shape, its fused gradient of the filter returns
+nothing, which ends the step, and ``MirrorPad`` fails. If there are rows, TensorFlow passes the tensors on unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class FilledRows:
         nodes: The flat step, by name.
         plan: How its tensors are shared.
         out: Where to add nodes.
-        layout: Who this worker is.
+        layout: This worker among all.
         rows: How many rows each replica has.
 
     """

@@ -39,7 +39,7 @@ class GroupJoins:
     Args:
         meetings: Where groups meet.
         out: Where to add nodes.
-        layout: Who this worker is, among all.
+        layout: This worker among all.
         points: Where workers meet; those between groups are added.
 
     """

@@ -34,7 +34,7 @@ _ROWS = frozenset({BatchScaling.ROWS, BatchScaling.SUBSET})
 
 @dataclass(frozen=True)
 class GroupMeetings:
-    """A step whose values of the whole batch are made of those of groups.
+    """A step that computes values of the whole batch from those of groups.
 
     Attributes:
         graph: The step with nodes for that, which pass on what they are given as long as there is one group.
@@ -62,7 +62,7 @@ class GroupMeetings:
 
 
 def _refuse(graph: TrainingGraph, demand: NodeDemand) -> None:
-    """Refuse what each group would compute otherwise than one device."""
+    """Refuse what each group would compute differently from one device."""
     nodes, synchronized = demand.analysis.nodes, demand.analysis.synchronized
     normal = [name for name in demand.replica if name in synchronized or BY_REPLICA in nodes[name].attr]
     found = [
@@ -146,7 +146,7 @@ class _Meetings:
         return self._editor.add("Identity", name, [tensor], T=dtype, device=node.device)
 
     def _of_all(self, tensor: str) -> str:
-        """The tensor of the whole batch in the place of what a group has."""
+        """The tensor of the whole batch instead of what a group has."""
         found = self._met.get(normalize(tensor))
         if found is not None:
             return found

@@ -356,10 +356,10 @@ def has_constant_part(analysis: StepAnalysis, tensor: str) -> bool:
 
 
 def with_layers(graph_def: Any, points: Sequence[SyncPoint]) -> tuple[SyncPoint, ...]:
-    """The points with their layers: a point lies behind such of lower layers only.
+    """The points with their layers: a point lies after such of lower layers only.
 
-    Gradients have one layer, unless they lie behind each other: it comes after that of the last state on their way, so
-    that what the replicas join in the midst of a step does not part the groups in which gradients travel.
+    Gradients have one layer, unless one depends on another: it comes after that of the last state on their way,
+    so that what the replicas join in the middle of a step does not part the groups in which gradients travel.
     """
     nodes = {node.name: node for node in graph_def.node}
     kind = {name: point.variable is not None for point in points for name in point.synced}

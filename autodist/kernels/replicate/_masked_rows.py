@@ -23,7 +23,7 @@ class MaskedRows:
         nodes: The flat step, by name.
         plan: How its tensors are shared.
         out: Where to add nodes.
-        layout: Who this worker is.
+        layout: This worker among all.
 
     """
 

@@ -1,9 +1,9 @@
 """Mean and variance over the examples, in one meeting of the workers instead of two.
 
 A variance needs the mean first, so that replicas would meet for the one, and then for the other. Instead each replica
-takes the variance around the mean of its own rows, and all are told both. From them follow those of all rows, by the
-formula of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing sample variances", 1979),
-which loses no more digits than the two passes of one device do; the difference of two large squares would.
+takes the variance around the mean of its own rows, and all replicas get both. From them follow those of all rows, by
+the formula of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing sample variances",
+1979), which loses no more digits than the two passes of one device do; the difference of two large squares would.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Moments:
     Attributes:
         mean: Its node.
         variance: Its node.
-        given: The tensor that they are taken of, with the examples.
+        given: The tensor with the examples, whose moments they are.
         dims: The tensor that says over which dims.
     """
 
@@ -94,7 +94,7 @@ class MomentsOfReplicas:
         nodes: The flat step, by name.
         plan: How its tensors are shared.
         out: Where to add nodes.
-        layout: Who this worker is.
+        layout: This worker among all.
         rows: Where each replica's rows lie.
         point: Has workers meet.
     """
@@ -116,7 +116,7 @@ class MomentsOfReplicas:
 
         Args:
             pair: Which.
-            given: By local replica, what they are taken of.
+            given: The tensor whose moments they are, by local replica.
             means: By local replica, its part of the mean: the sum of its elements over the number of all.
             dims: Over which dims.
         """

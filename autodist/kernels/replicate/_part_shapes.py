@@ -260,7 +260,7 @@ class _Check:
                 self._refuse(f"goes through {count} rows by number, of which a part has {self.part}", outer, PICKED)
 
     def _sizes(self, rows: int) -> dict[str, Any]:
-        """By placeholder, the shape of an argument with so many rows."""
+        """By placeholder, the shape of an argument with this many rows."""
         import tensorflow as tf
 
         return {

@@ -2,7 +2,7 @@
 
 Starting from what the step must deliver (its effects and outputs), each tensor is demanded in one of two contexts:
 
-* of the *worker*: once per worker, equal on all workers. What does not depend on the batch, what lies behind a
+* of the *worker*: once per worker, equal on all workers. What does not depend on the batch, what lies after a
   gradient's mark, and whatever is computed from sums and means over the batch belongs here;
 * of a *replica*: once per replica, from that replica's part of the batch.
 

@@ -9,7 +9,7 @@ from autodist.graph import NodeList
 __all__ = ["BATCHES", "DIFFERENT_BATCHES", "compare_batches"]
 
 BATCHES = "autodist/batches"
-"""The placeholder of two numbers that stand for the batch."""
+"""The placeholder of two numbers that represent the batch."""
 
 DIFFERENT_BATCHES = "autodist: the workers have different batches"
 """What the error says that ends such a step."""

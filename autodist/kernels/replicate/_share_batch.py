@@ -241,7 +241,7 @@ class _Builder:
         self._set(node.name, way, None, node.name if self.groups is None else self.groups.made(node, copy))
 
     def _sizes(self, node: Any) -> list[str] | None:
-        """Of a node that asks for sizes which are known, what each of its outputs is."""
+        """For a node that asks for known sizes: each of its outputs."""
         if not self.plan.asks(node):
             return None
         found = []

@@ -21,7 +21,7 @@ class SharedGradients:
         graph: The step.
         plan: How replicas share it.
         out: Where to add nodes.
-        workers: Who this worker is.
+        workers: This worker among all.
         exchanges: What brings tensors into other layouts.
         value: The tensors of this worker that are one in a layout.
         groups: Where groups of replicas meet; None where there is one.
@@ -83,7 +83,7 @@ class SharedGradients:
             self._out.identity(mark, tensor, tensor_dtype(self._nodes, mark))
 
     def _gradient_elsewhere(self, marks: tuple[str, ...], shape: tuple[int | None, ...]) -> None:
-        """Nothing in the place of the gradient of another worker's part, which is not updated here."""
+        """Nothing instead of the gradient of another worker's part, which is not updated here."""
         for mark in marks:
             none = {"dense": shape, "values": (0, *shape[1:])}.get(self._analysis.marks[mark].part, (0,))
             sizes = self._out.constant(f"{mark}/sizes", list(none), "int32")

@@ -1,7 +1,7 @@
 """The replicas' shares of a batch, as nodes of the graph.
 
-Of a batch without rows every replica has an equal share, and counts as one with examples. They all compute then what
-one device computes of no rows, NaN for a plain mean and 0 for Keras' losses, and so that is what comes out.
+If a batch has no rows, every replica has an equal share and counts as one with examples. Each then computes what one
+device computes without rows, NaN for a plain mean and 0 for Keras' losses, and so does the step.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BatchShares:
         return self._out.add("Sum", f"{name}/sum", [name, dim], T="float32", Tidx="int32", keep_dims=False)
 
     def take_rows(self, rows: str) -> None:
-        """Take the numbers of examples from a tensor in the place of the placeholder."""
+        """Take the numbers of examples from a tensor instead of the placeholder."""
         self._rows = rows
 
     def add_total(self, name: str, default: str) -> None:
@@ -68,7 +68,7 @@ class BatchShares:
         return self._out.add("AddV2", name, [rows, added], T="float32")
 
     def some_if_any(self, name: str) -> str:
-        """How many examples a replica without any is to borrow: 1, or 0 if nobody has any; a vector of one."""
+        """How many examples a replica without any is to borrow: 1, or 0 if no replica has any; a vector of one."""
         one = self._out.constant(f"{name}/one", 1.0, "float32")
         some = self._out.add("Sub", f"{name}/some", [one, self._is_empty], T="float32")
         whole = self._out.cast(f"{name}/int", some, "float32", "int32")

@@ -35,7 +35,7 @@ class TileExchanges:
         nodes: The flat step, by name.
         plan: How its tensors are shared.
         out: Where to add nodes.
-        layout: Who this worker is.
+        layout: This worker among all.
         point: Has workers meet.
 
     """
@@ -111,7 +111,7 @@ class TileExchanges:
         return [self._out.transpose(f"{part}/back", part, back, dtype) for part in self._split(own, dtype, len(values))]
 
     def _split(self, tensor: str, dtype: str, count: int) -> list[str]:
-        """The parts of a worker's replicas, one behind the other along dim 0."""
+        """The parts of a worker's replicas, one after the other along dim 0."""
         if count == 1:
             return [tensor]
         dim = self._out.constant(f"{tensor}/dim", 0, "int32")

@@ -1,4 +1,4 @@
-"""What a user should know of a step that replicas can't compute as one device does."""
+"""What a user should know about a step that replicas can't compute as one device does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_LAYERS = 4
 def warnings_of(
     graph: TrainingGraph, demand: NodeDemand | None = None, gradient_reduction: str = "auto"
 ) -> tuple[str, ...]:
-    """One for each kind of op on each line of the program: of losses, of values, of what is gathered for these.
+    """Warnings about losses, values and what is gathered for them, one for each kind of op on each line of the program.
 
     Args:
         graph: The step.
@@ -51,7 +51,7 @@ def inexact_of(graph: TrainingGraph, demand: NodeDemand, gradient_reduction: str
 
 
 def notes_of(demand: NodeDemand, counted: Container[str] = (), variables: Iterable[str] = ()) -> tuple[str, ...]:
-    """What differs from one device as is documented, where each replica computes the loss of its own examples.
+    """The documented differences from one device, if each replica computes the loss of its own examples.
 
     Args:
         demand: What the step demands of replicas.
@@ -63,21 +63,21 @@ def notes_of(demand: NodeDemand, counted: Container[str] = (), variables: Iterab
     by_replica = [name for name in demand.replica if BY_REPLICA in nodes[name].attr]
     if by_replica:
         notes.append(
-            f"batch normalization ({_layers(by_replica, variables)}) takes mean and variance of each replica's part of "
-            "the batch, so weights differ from those of one device, less so the larger the parts; "
-            '`scope(batch_norm="synchronized")` takes them of all'
+            f"batch normalization ({_layers(by_replica, variables)}) normalizes each replica's part of the batch by "
+            "that part's own mean and variance, so weights differ from those of one device, the less the larger the "
+            'parts are; `scope(batch_norm="synchronized")` normalizes by the whole batch'
         )
     draws = (name for name in demand.draws if name not in counted)
     if any(scalings[name][0] in ROWLIKE or called_functions(nodes[name]) for name in draws):
         notes.append(
-            "random numbers by example (Dropout, noise) are each replica's own in this step, so weights "
+            "in this step each replica draws its own random numbers for its examples (Dropout, noise), so weights "
             "differ from those of one device"
         )
     return tuple(notes)
 
 
 def notes_of_halves(graph: TrainingGraph) -> tuple[str, ...]:
-    """What differs where float16 of all examples are added up: it ends at 65504, and parts may stay below that."""
+    """The differences of sums in float16: it ends at 65504, and the sum of a part may stay below that."""
     analysis = graph.analysis
     nodes, scalings = analysis.nodes, analysis.scalings
     sums = (
@@ -94,20 +94,21 @@ def notes_of_halves(graph: TrainingGraph) -> tuple[str, ...]:
     notes = []
     if summed is not None:
         notes.append(
-            f"`{summed}` ({nodes[summed].op}) adds up float16 of all examples, and each replica its own: where the sum "
-            "of one device is beyond 65504, so infinite, theirs may not be; compute losses in float32 by `tf.cast`"
+            f"`{summed}` ({nodes[summed].op}) adds up float16 of all examples, and each replica those of its own: "
+            "beyond 65504 the sum of one device is infinite, and theirs may not be; compute losses in float32 by "
+            "`tf.cast`"
         )
     if gradient is not None:
         notes.append(
-            "gradients in float16 are rounded for each replica's part of the batch: where a part is beyond 65504, so "
-            "infinite, the gradient of one device need not be, and a `LossScaleOptimizer` leaves out another step; "
+            "gradients in float16 are rounded for each replica's part of the batch: a part beyond 65504 is infinite, "
+            "and the gradient of one device may not be, so a `LossScaleOptimizer` may leave out other steps; "
             "bfloat16 has no such limit"
         )
     return tuple(notes)
 
 
 def _is_half_gradient(analysis: StepAnalysis, mark: str) -> bool:
-    """Whether a gradient is computed in float16 from a batch, perhaps cast behind that, and is no row of an example."""
+    """Whether a gradient is computed in float16 from a batch, perhaps cast afterwards, and is not an example's row."""
     tensor = analysis.nodes[mark].input[0]
     source = analysis.nodes[node_of(tensor)]
     kind = tensor_dtype(analysis.nodes, source.input[0] if source.op == "Cast" else tensor)
@@ -152,7 +153,7 @@ def _of_losses(graph: TrainingGraph, demand: NodeDemand, gradient_reduction: str
 
 
 def _of_sources(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
-    """Gradients by values that each replica computes of its own examples, and that have no row for each."""
+    """Gradients by values that each replica computes from its own examples, and that have no row for each."""
     analysis = demand.analysis
     sources = {
         name: analysis.nodes[name].input[1]
@@ -182,16 +183,15 @@ def _of_begins(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
     """Gradients that begin with what the program gives, and each replica makes of its own part of the batch."""
     for place, _ in _by_line(graph, demand, (name for name in demand.analysis.begins_apart if name in demand.replica)):
         yield (
-            f"what a gradient begins with (`output_gradients`), {place}, is made of more than each example for itself, "
-            "and each replica has only a part of the batch: gradients, and so weights, will differ from those of a "
-            "single device"
+            f"`output_gradients`, {place}, takes several examples together, and each replica has only a part of the "
+            "batch: gradients, and so weights, will differ from those of a single device"
         )
 
 
 def _of_values(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
     for place, name in _by_line(graph, demand, sorted(demand.inexact)):
         is_of_met = reduction_of_met(demand.analysis.dependence, name) is not None
-        what = "is taken of examples that have met, each replica's own" if is_of_met else _NEITHER
+        what = "takes several examples together, and each replica has only its own" if is_of_met else _NEITHER
         yield f"{place} {what}; its value will be {demand.inexact[name]}"
 
 
@@ -210,12 +210,12 @@ def _of_gathering(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
         if size > _MANY_BYTES:
             yield (
                 f"{_place(graph, demand, node_of(tensor))} is gathered from all replicas in each step, "
-                f"{size / 2**20:.0f} MB, because a value of the whole batch is computed of it"
+                f"{size / 2**20:.0f} MB, because a value of the whole batch is computed from it"
             )
 
 
 def _by_line(graph: TrainingGraph, demand: NodeDemand, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Words for each node, and its name; of several of one kind on one line, the first."""
+    """Words for each node, and its name; several nodes of one kind on one line count once."""
     seen: set[tuple[str, str]] = set()
     for name in names:
         key = demand.analysis.nodes[name].op, graph.lines.get(name, name)

@@ -1,11 +1,10 @@
 """Requests: a worker asks other workers for what its graph has on their devices.
 
-Streams carry what every step exchanges at the same place. What is left is asked for by whoever needs it, when it needs
-it: places in the queues of servers that apply updates alongside the steps; values and rows that are read after an
-update, in a loop, or in a branch. TensorFlow's servers would run such nodes as parts of the asking worker's graph. Here
-each becomes an operation ``AutodistAsk``, which sends what the node needs and receives what it gives. The node itself,
-with what it reads, goes to the other worker in a small graph of its own, which is run for each question
-(:class:`QuestionSet`).
+Streams carry what every step exchanges at the same place. Workers ask for the rest when they need it: places in the
+queues of servers that apply updates alongside the steps; values and rows that are read after an update, in a loop, or
+in a branch. TensorFlow's servers would run such nodes as parts of the asking worker's graph. Here each becomes an
+operation ``AutodistAsk``, which sends what the node needs and receives what it gives. The node itself, with what it
+reads, goes to the other worker in a small graph of its own, which is run for each question (:class:`QuestionSet`).
 """
 
 from __future__ import annotations

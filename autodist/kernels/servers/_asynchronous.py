@@ -131,7 +131,7 @@ class _Line:
         self._messages = Queues(self._nodes, device, f"autodist/relaxed/{number}", shared, ahead)
 
     def _parts(self, rewriting: _Rewriting) -> list[GradientPart]:
-        """Who sends; a message has all of a unit's gradients, so if one can't be taken apart, none is."""
+        """The senders; a message has all of a unit's gradients, so if one can't be taken apart, none is."""
         whole = next((point for point in self.points if not point.parts), self.points[0])
         return parts_of(self.unit, whole, rewriting.layout)
 

@@ -68,7 +68,7 @@ class Queues:
         return self.nodes.add("QueueEnqueueManyV2", full, inputs, device=self.device, Tcomponents=["bool"])
 
     def close(self, channel: str, name: str, dtypes: Sequence[str]) -> str:
-        """End a channel: who waits for it, or sends to it, gets an error."""
+        """End a channel: waiting for it, or sending to it, gives an error."""
         queue = self._queue(channel, dtypes)
         full = f"{self.prefix}/{name}"
         return self.nodes.add("QueueCloseV2", full, [queue], device=self.device, cancel_pending_enqueues=True)
@@ -152,7 +152,7 @@ class Streams:
             dtypes: Dtypes of the tensors.
             source: The worker.
             after: Nodes of this worker without which nothing can be done with what is received. TensorFlow can't
-                interrupt who waits for a message: else a step that fails before them would not end.
+                interrupt a kernel that waits for a message: else a step that fails before them would not end.
         """
         return self.nodes.add(
             "AutodistReceive",

@@ -63,7 +63,7 @@ class ProxyWriter:
 
     Args:
         nodes: Where to add nodes.
-        layout: Who the workers are.
+        layout: The workers.
         variables: Those of the step.
         container: Resource container of the variables.
     """

@@ -18,7 +18,7 @@ class ProxyStreams:
 
     Args:
         nodes: Where to add nodes.
-        layout: Who the workers are.
+        layout: The workers.
         variables: Those of the step.
         container: Resource container of the variables.
         analysis: Analysis of the step before servers have their places in it.

@@ -213,7 +213,7 @@ class _Rewriting:
         return arrivals
 
     def _hand_all_tokens(self) -> list[str]:
-        """Tell the other workers that updates are done, of those that nobody waits for within the step all at once."""
+        """Tell the other workers that updates are done, about those that no step waits for all at once."""
         handed = [token for name in self.served if name not in self.deferred for token in self._hand_tokens(name)]
         deferred = {name for name in self.served if name in self.deferred}
         done = [write for write, owner in self.writes.items() if owner in deferred]

@@ -2,7 +2,7 @@
 
 TensorFlow runs a lookup where the table lives, as a part of the asking worker's graph: each server is called to run its
 part, asks for the row numbers, and is asked for the rows. Here the lookup is part of the server's own step, once for
-each worker, and both ways are messages that nobody asks for.
+each worker, and both ways are messages without a request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Units: variables that are updated together at one parameter server, and who sends them which parts of gradients."""
+"""Units: variables that are updated together at one parameter server, and the senders of their gradients."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def writes_of(analysis: StepAnalysis, unit_of_handle: Mapping[str, str]) -> dict
 
 
 def parts_of(unit: ServedUnit, point: SyncPoint, layout: Layout) -> list[GradientPart]:
-    """Who sends parts of a gradient to a unit's destination, in the order in which they are combined."""
+    """The senders of parts of a gradient to a unit's destination, in the order in which they are combined."""
     parts: list[GradientPart] = []
     for rank in layout.senders:
         count = len(layout.replicas[rank])

@@ -126,7 +126,7 @@ class RowsByShard:
         return [int(count) for count in np.bincount(part, minlength=len(self.begins))]
 
     def positions(self) -> list[str]:
-        """Part by part, where the row numbers stood."""
+        """Part by part, the places of the row numbers."""
         name = f"{self.prefix}/every_position"
         if name not in self._made:
             size = self.nodes.add("Size", f"{name}/count", [self.ids], T=self.dtype, out_type="int32")

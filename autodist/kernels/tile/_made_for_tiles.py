@@ -1,4 +1,4 @@
-"""Made for tiles: what would gather parts of tensors to compute with them is made of operators that need not."""
+"""Made for tiles: operators that would gather parts of tensors are replaced by others that need not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["MadeForTiles"]
 
 
 class MadeForTiles(Preparation):
-    """Have a softmax of classes that replicas share, and lookups by handles, made of what each replica does in part."""
+    """Have each replica do its part of a softmax of classes that replicas share, and of lookups by handles."""
 
     name: ClassVar[str] = "made-for-tiles"
 

@@ -79,9 +79,9 @@ def _with_begin_and_end(graph: DistributedGraph, handles: set[str]) -> Distribut
 
 
 def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool) -> DistributedGraph:
-    """The step without what happens to variables elsewhere; nobody waits for it either.
+    """The step without what happens to variables elsewhere; nothing waits for it either.
 
-    Their gradients are not here either: zeros stand for them, which nothing may take.
+    Their gradients are not here either: zeros replace them, which nothing may read.
 
     A step that trains nothing may need them whole: it is given copies.
 

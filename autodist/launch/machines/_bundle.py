@@ -18,7 +18,7 @@ __all__ = ["Bundle"]
 _MOST_FILES = 2000
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_DATA_FILES, _MOST_DATA_BYTES = 500, 16 * 1024 * 1024
-"""Of data that go along without being named on the command line."""
+"""The most data that go along without being named on the command line."""
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ class Fleet:
         self._loop.start(_calmly(lambda: agent.signal(rank, signum)))
 
     def release(self) -> None:
-        """Let workers write what they have, whoever reads it."""
+        """Let workers write what they have, even if nothing reads it."""
         self._are_released = True
 
     def check_machines(self) -> None:

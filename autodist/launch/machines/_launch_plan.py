@@ -1,4 +1,4 @@
-"""What is to be started for a job: one command with its environment per worker."""
+"""What to start for a job: one command with its environment per worker."""
 
 from __future__ import annotations
 

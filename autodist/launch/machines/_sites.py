@@ -144,7 +144,7 @@ def strategy_file(job: Job) -> Path | None:
 
 
 def expected_sites(job: Job, directory: RunDirectory) -> list[Site]:
-    """Return where each worker is going to be, by rank, as far as that can be told without asking the machines."""
+    """Return where each worker will be, by rank, as far as this is known without asking the machines."""
     found: dict[int, Site] = {}
     machines = machines_with_ranks(job.spec)
     files = () if all(map(is_here, machines)) else Bundle.of(job.program, job.bring).files

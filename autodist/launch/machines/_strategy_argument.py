@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["check_cluster", "file_of_strategy", "strategy_argument"]
 
 DEFAULT = "auto"
-"""What trains where nobody names a strategy; known to be right without the searches, whose import takes a while."""
+"""The strategy if neither command line nor script names one; known to be right without the searches, whose import takes
+a while."""
 
 
 def strategy_argument(strategy: str | None, place: str | None = None) -> str | None:

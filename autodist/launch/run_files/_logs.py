@@ -26,9 +26,9 @@ def read_logs(
 
     Args:
         run_dir: The run.
-        ranks: Whose lines.
+        ranks: The workers whose lines to show.
         num_lines: How many of each worker's last lines to begin with; None for all.
-        follow: Whether to go on until the run has ended, or nothing is heard of it any more.
+        follow: Whether to go on until the run has ended or is silent.
 
     """
     directory = RunDirectory(run_dir.name, run_dir)

@@ -17,7 +17,7 @@ _LATEST = "latest"
 
 
 def list_runs(root: Path = RUNS, on_error: Callable[[LaunchError], None] = lambda error: None) -> list[RunStatus]:
-    """Return where the runs below ``root`` stand, newest first.
+    """Return the states of the runs below ``root``, newest first.
 
     Args:
         root: Where the directories of runs are.

@@ -1,4 +1,4 @@
-"""``status.json`` of a run: kept by its launcher, read by whoever wants to know where the run stands."""
+"""``status.json`` of a run: its launcher writes it, and anybody may read the state of the run."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _write(path: Path, status: RunStatus) -> None:
 
 
 def read_status(run_dir: Path) -> RunStatus:
-    """Return where a run stands; one whose launcher was killed is ``LOST``, or ``SILENT`` if that can't be seen.
+    """Return the state of a run; one whose launcher was killed is ``LOST``, or ``SILENT`` if that can't be seen.
 
     Raises:
         LaunchError: The directory has no status that this version can read.
@@ -165,7 +165,7 @@ def read_status(run_dir: Path) -> RunStatus:
 
 
 def _built_strategy(run_dir: Path) -> str:
-    """Return who has built the strategy that the run has kept, without reading all of it; empty if there is none."""
+    """Return the builder of the strategy that the run has kept, without reading all of it; empty if there is none."""
     with contextlib.suppress(OSError, ValueError), (run_dir / "strategy.json").open(encoding="utf-8") as file:
         found = _BUILDER.search(file.read(_HEAD_CHARACTERS))
         return "" if found is None else str(json.loads(found[1]))

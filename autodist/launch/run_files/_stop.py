@@ -30,7 +30,7 @@ def stop_run(run_dir: Path, timeout_s: float, now: bool = False) -> RunStatus:
         now: Interrupt twice: what is left is killed without grace.
 
     Returns:
-        Where the run stands then; that is over.
+        The state of the run then; that is over.
 
     Raises:
         LaunchError: The launcher can't be reached from here.

@@ -18,7 +18,7 @@ _SILENCE_S = 10.0  # workers say every two seconds how far they are
 
 @dataclass(frozen=True)
 class WorkersProgress:
-    """Where the workers of a run stand; all times are ``time.monotonic()``.
+    """The state of the workers of a run; all times are ``time.monotonic()``.
 
     Attributes:
         started_s: When each worker was started.
@@ -41,7 +41,7 @@ class WorkersProgress:
         return self.progress[rank].steps if rank in self.progress else 0
 
     def is_elsewhere(self, rank: int) -> bool:
-        """Whether a worker is known not to be in a step: it loads data, saves, evaluates; it waits for nobody."""
+        """Whether a worker is known to be outside of steps, and waits for no other: it loads data, saves, evaluates."""
         return rank in self.progress and self.progress[rank].in_step is False
 
     def is_late(self, rank: int, now_s: float) -> bool:

@@ -104,11 +104,11 @@ class Neighbours:
             self._round = self._loop.start(self._ask())
 
     def find_cut(self, standing: WorkersProgress, now_s: float) -> Overdue | None:
-        """Return who doesn't reach whom any more, if somebody waits for that."""
+        """Return the pairs that no longer reach each other, if a worker waits for that."""
         return find_cut(self._silences, standing, self._places, now_s)
 
     def never_reached(self, now_s: float) -> Overdue | None:
-        """Return who has not reached whom so far, for a while; each pair once."""
+        """Return the pairs that have not reached each other so far, for a while; each pair once."""
         silent = set(self._silences.longer_than(SILENCE_S, now_s)) - self._silences.reached - self._told
         self._told |= silent
         return cut_between(sorted(silent), self._silences, self._places, now_s) if silent else None

@@ -1,4 +1,4 @@
-"""Which machines don't reach each other, and who misses that: pure decisions on what the machines have found."""
+"""Machines that don't reach each other, and workers that wait for it: decisions on what machines have found."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ class Reachability:
 def find_cut(
     silences: Reachability, standing: WorkersProgress, places: Mapping[int, WatchedMachine], now_s: float
 ) -> Overdue | None:
-    """Return who doesn't reach whom any more, if a worker waits for that.
+    """Return the pairs that no longer reach each other, if a worker waits for that.
 
-    A pair in which nobody has ever answered counts until the first step: all carriers connect all workers before it,
+    A pair that has never answered counts until the first step: all carriers connect all workers before it,
     and training that goes on does without that pair.
 
     Args:
         silences: What the machines have found.
-        standing: Where the workers stand.
+        standing: The state of the workers.
         places: The machines.
         now_s: ``time.monotonic()``.
 
@@ -113,7 +113,7 @@ def is_idle(standing: WorkersProgress, rank: int, now_s: float) -> bool:
 def cut_between(
     pairs: Sequence[Pair], silences: Reachability, places: Mapping[int, WatchedMachine], now_s: float
 ) -> Overdue:
-    """Return what there is to say of pairs that don't reach each other."""
+    """Return what to report about pairs that don't reach each other."""
     ends = [rank for pair in pairs for rank in pair]
     rank = max(ends, key=lambda end: (ends.count(end), end))  # the machine that most of them have in common
     others = sorted({end for pair in pairs if rank in pair for end in pair} - {rank})

@@ -1,4 +1,4 @@
-"""Watches started workers until all have ended, and sees to it that they do."""
+"""Watches started workers until all have ended, and makes sure that they do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Supervisor:
         neighbours: Know which machines reach each other.
         directory: For the events that are kept.
         observer: For what the user should know.
-        status: Told where the workers stand.
+        status: Gets the state of the workers.
 
     """
 
@@ -145,7 +145,7 @@ class Supervisor:
             self._symptoms.append(Symptom(unfinished[0], self._statuses.get(unfinished[0]), lost=event.reason))
 
     def _notice_pause(self) -> None:
-        """See whether this process did not run for a while: then nobody is to blame for the silence meanwhile."""
+        """See whether this process did not run for a while: then no worker is to blame for the silence meanwhile."""
         now_s = time.monotonic()
         paused_s, before_s, self._turn_s = now_s - self._turn_s, self._turn_s, now_s
         if paused_s >= _PAUSE_S:

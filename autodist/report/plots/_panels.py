@@ -25,7 +25,7 @@ _LABEL_GAP = 0.062
 
 
 def draw_progress(axes: Any, courses: Sequence[Progress], means: Sequence[MeanProgress]) -> None:
-    """Draw the best speed after so many trials, the trials themselves, and the baselines as lines."""
+    """Draw the best speed after this many trials, the trials themselves, and the baselines as lines."""
     colours = dict(zip(dict.fromkeys(course.searcher for course in courses), COLOURS * len(courses), strict=False))
     averaged = {mean.searcher for mean in means}
     for course in courses:

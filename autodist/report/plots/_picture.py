@@ -45,7 +45,7 @@ class KnownStrategy:
 
 @dataclass(frozen=True)
 class Summary:
-    """What stands above the pictures.
+    """The text above the pictures.
 
     Attributes:
         label: What people call the search.
@@ -85,7 +85,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class VariableChoices:
-    """What a strategy says of each variable, or of each shard, as a table.
+    """What a strategy says about each variable, or each shard, as a table.
 
     Attributes:
         columns: By header, the cells; no column is empty.
@@ -102,7 +102,7 @@ class SearchPicture:
     """All that is shown.
 
     Attributes:
-        summary: What stands above.
+        summary: The text above.
         progress: The course of each search.
         means: The mean course by searcher, of searchers with several searches.
         predictions: Predicted against measured.
@@ -154,7 +154,7 @@ def picture_of(searches: Sequence[Searched], graph: TrainingGraph) -> SearchPict
 
 
 def summary_of(searches: Sequence[Searched], courses: Sequence[Progress], graph: TrainingGraph) -> Summary:
-    """What stands above the pictures.
+    """The text above the pictures.
 
     Args:
         searches: Searches of one graph on one cluster.
@@ -188,7 +188,7 @@ def summary_of(searches: Sequence[Searched], courses: Sequence[Progress], graph:
 def choices_of(
     strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec, *, batch_size: int | None = None
 ) -> VariableChoices:
-    """What a strategy says of each variable: the table of ``autodist explain``.
+    """What a strategy says about each variable: the table of ``autodist explain``.
 
     Args:
         strategy: S.

@@ -1,4 +1,4 @@
-"""What the pictures say, in words: above them, and in their place for those who can't see them."""
+"""What the pictures say, in words: above them, and instead of them for those who can't see them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _spread(spread: tuple[float, float]) -> str:
 
 
 def facts(summary: Summary) -> dict[str, str]:
-    """What stands below the headline, by name."""
+    """The texts below the headline, by name."""
     graph = f"{summary.num_variables} variables, {megabytes(summary.size_bytes)} MB, {summary.batch_size} examples"
     best = f"trial {summary.best.number} of study {summary.best_study}, {short_name(summary.best.origin)}"
     found = {}
@@ -95,7 +95,7 @@ def standings(summary: Summary) -> list[tuple[str, str, str]]:
 
 
 def short_name(name: str) -> str:
-    """A baseline's name without the names of its parameters, but for switches.
+    """A baseline's name without the names of its parameters, except switches.
 
     Example:
         >>> short_name("AllReduce(communicator='horovod')")

@@ -42,7 +42,7 @@ def save_png(picture: SearchPicture, path: str | os.PathLike[str]) -> None:
 
 
 def _columns(picture: SearchPicture) -> list[list[Drawing]]:
-    """What stands side by side below the progress curve."""
+    """The pictures side by side below the progress curve."""
     predictions, importance = predictions_drawing(picture), list(importance_drawings(picture))
     if predictions is None:
         return [[drawing] for drawing in importance]

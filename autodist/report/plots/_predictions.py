@@ -1,4 +1,4 @@
-"""What the simulator said of strategies before they were measured, against what they take."""
+"""What the simulator predicted for strategies before they were measured, against what they take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast the best strategy is after so many trials, as in figure 8.2 of the thesis."""
+"""How fast the best strategy is after this many trials, as in figure 8.2 of the thesis."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class MeanProgress:
     Attributes:
         searcher: Who proposed.
         num_studies: How many searches.
-        best: After so many trials, the mean of the best speeds; as long as the shortest of the searches. None before
+        best: After this many trials, the mean of the best speeds; as long as the shortest of the searches. None before
             all of them have found something.
         lowest: The smallest of them.
         highest: The largest of them.

@@ -55,7 +55,7 @@ class Searched:
 
     @property
     def best(self) -> Trial:
-        """The fastest trial; where there are rules, of those that obey them, so far as there are any."""
+        """The fastest trial; where there are rules, of those that obey them, as far as there are any."""
         found = best_of(self.trials, self.study.rules)
         assert found is not None, "one was measured"
         return found

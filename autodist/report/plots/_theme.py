@@ -56,7 +56,7 @@ _STYLE = {
 
 
 def require_matplotlib() -> None:
-    """Check that there is what draws.
+    """Check that matplotlib is installed.
 
     Raises:
         UsageError: There is not.

@@ -1,4 +1,4 @@
-"""What a picture says of one trial: its name for those who point at it, and how far its steps are apart."""
+"""What a picture says about one trial: its name, for a mouse pointer, and how far its steps are apart."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class FoundCheckpoint:
 
     Attributes:
         path: Path of its files, without their endings.
-        position: Where training stood; None if others have written it.
+        position: Where training was; None if others have written it.
     """
 
     path: str
@@ -51,7 +51,7 @@ class CheckpointFiles:
 
     A checkpoint is written next to the others, forced to the disk, and renamed: whenever the process or the machine
     dies, the directory holds the checkpoints that it held before, or one more. What is there is found by its own files.
-    What AutoDist has written stands in a record, and nothing else is ever removed. While the process lives, no other
+    A record lists what AutoDist has written, and nothing else is ever removed. While the process lives, no other
     gets into the directory.
 
     Args:

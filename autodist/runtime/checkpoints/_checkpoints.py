@@ -29,7 +29,7 @@ _MOST_FAILURES = 3
 
 
 class CheckpointKind(enum.Enum):
-    """What writes checkpoints; each needs other things in a position, which stands there as ``kind``."""
+    """What writes checkpoints; each needs other things in a position, whose ``kind`` says which."""
 
     LOOP = "loop"
     FIT = "fit"
@@ -41,7 +41,7 @@ class CheckpointKind(enum.Enum):
 
     @classmethod
     def of(cls, position: Mapping[str, Any]) -> CheckpointKind | None:
-        """What has written a position; None if nobody knows."""
+        """What has written a position; None if unknown."""
         if "kind" in position:
             return next((kind for kind in cls if kind.value == position["kind"]), None)
         if "data" in position:  # older ones don't say so
@@ -52,14 +52,14 @@ class CheckpointKind(enum.Enum):
 class Checkpoints:
     """The checkpoints of one training in one directory.
 
-    Each holds variables and a *position*, a few numbers as JSON that say where training stood. ``steps`` in it is the
+    Each holds variables and a *position*, a few numbers as JSON that say where training was. ``steps`` in it is the
     number of training steps since the very beginning.
 
     All workers must call the same methods in the same order. While ``autodist certify`` records the first steps, there
     are no checkpoints.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         directory: On the chief's machine; the others needn't have it.
         keep: How many checkpoints to keep.
         kind: What writes them; those of the other kind are refused.

@@ -16,7 +16,7 @@ LISTING = "checkpoint"
 
 
 def listed(directory: Path) -> list[str]:
-    """The names that stand in the file, those of other directories aside; none if it is missing or no such file."""
+    """The names in the file, without those of other directories; none if it is missing or no such file."""
     if not (directory / LISTING).is_file():
         return []
     state = _state(directory)
@@ -41,7 +41,7 @@ def _is_in(path: str, directory: Path) -> bool:
 def list_checkpoints(
     directory: Path, own: Sequence[str], known: Collection[str], was: OwnFile | None
 ) -> OwnFile | None:
-    """Write the file again, in one go: those that others have listed and that are still there, and ours behind them.
+    """Write the file again, in one go: those that others have listed and that are still there, and then ours.
 
     Args:
         directory: Directory of the checkpoints.

@@ -35,20 +35,20 @@ class DirectoryLock:
         self._user: weakref.ref[object] | None = None
 
     def hand_to(self, user: object) -> None:
-        """Note who in this process uses the directory from now on."""
+        """Note which part of this process uses the directory from now on."""
         self._user = weakref.ref(user)
 
     def is_with(self, user: object) -> bool:
-        """Whether it was handed to nobody else after this user."""
+        """Whether it was not handed on after this user."""
         return self._user is not None and self._user() is user
 
     @classmethod
     def take(cls, path: Path, what: Path, run_id: str, wait_s: float) -> DirectoryLock:
-        """The lock of a file; of all who ask for it in this process it is the same one.
+        """The lock of a file; all parts of this process that ask for it get the same one.
 
         Args:
             path: The file; made if missing.
-            what: The directory that it stands for, for what is said.
+            what: The directory's name for messages.
             run_id: The run of this process; empty outside of ``autodist run``.
             wait_s: How long to wait for a process that has it: one that was killed needs a moment to be gone.
 
@@ -70,7 +70,7 @@ class DirectoryLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether it was not given back, and nobody has removed its file."""
+        """Whether it was not given back, and its file is still there."""
         return self._close.alive and _is_at(self._descriptor, self._path)
 
     def give_back(self) -> None:

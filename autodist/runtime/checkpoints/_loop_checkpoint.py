@@ -18,7 +18,7 @@ __all__ = ["LoopCheckpoint"]
 
 
 class LoopCheckpoint:
-    """Saves a training loop, and takes it up again where the newest checkpoint stands; made by ``ad.checkpoint``.
+    """Saves a training loop, and goes on from the newest checkpoint; made by ``ad.checkpoint``.
 
     Args:
         engine: That of the scope.
@@ -74,7 +74,7 @@ class LoopCheckpoint:
     def steps(self, dataset: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """Pass over the data once, and save when it is time.
 
-        After a restart, a pass that was complete has no steps, and one that was not begins behind the batches that it
+        After a restart, a pass that was complete has no steps, and one that was not begins after the batches that it
         has had. So the calls must be the same in all attempts.
 
         Args:

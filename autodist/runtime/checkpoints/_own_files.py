@@ -28,8 +28,8 @@ class OwnFile:
         size_bytes: Its size.
         inode: Its number in its file system.
         changed_ns: When its content was last changed.
-        digest: Hash of the end of its content; empty if nobody has read it. For an index that is all of it, and
-            checksums of all tensors stand there.
+        digest: Hash of the end of its content; empty if it was not read. For an index that is all of it, with
+            checksums of all tensors.
     """
 
     size_bytes: int
@@ -39,7 +39,7 @@ class OwnFile:
 
     @classmethod
     def of(cls, path: Path, *, reads: bool = True) -> OwnFile:
-        """What there is to know of a file; its content is read only if ``reads``."""
+        """The properties of a file; its content is read only if ``reads``."""
         found = path.lstat()  # as `is_at` looks: a link is another file than what it leads to
         return cls(found.st_size, found.st_ino, found.st_mtime_ns, _digest(path) if reads else "")
 

@@ -1,4 +1,4 @@
-"""Batches: who computes which examples."""
+"""Batches: which worker computes which examples."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def split_local(size: int, num_local: int) -> BatchSplit:
 
 
 def part_of(size: Any, parts: int, first: int, stop: int, minimum: Callable[[Any, Any], Any] = min) -> tuple[Any, Any]:
-    """First and one past the last row of the parts `first` to `stop` - 1, of `size` rows in so many parts.
+    """First and one past the last row of the parts `first` to `stop` - 1, of `size` rows in this many parts.
 
     The first parts get one row more where it does not come out even.
 

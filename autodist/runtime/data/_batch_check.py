@@ -1,8 +1,8 @@
 """That all workers have the same batch is seen in each step, before anything is changed by it.
 
-Two numbers that stand for the batch are summed over the workers along with what a step joins anyway. A worker whose own
-numbers are not the mean fails its step, and all assignments wait for that. For workers that do not wait for each other,
-whose steps join nothing, the batches so far are compared when they meet.
+Two numbers that represent the batch are summed over the workers, along with what a step joins anyway. A worker whose
+own numbers are not the mean fails its step, and all assignments wait for that. For workers that do not wait for each
+other, whose steps join nothing, the batches so far are compared when they meet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BatchCheck:
     """Compares the batches of a scope's steps.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         convention: What a batch means.
         scope: What tells this scope from the others of the run.
     """
@@ -89,6 +89,6 @@ class BatchCheck:
 
 
 def _rows_in(text: str) -> str:
-    """The number of rows that TensorFlow's error tells behind our words."""
+    """The number of rows that TensorFlow's error adds to our words."""
     found = re.search(rf"{re.escape(OTHER_ROWS)} (\d+)", text)
     return "another number of" if found is None else found[1]

@@ -1,4 +1,4 @@
-"""What a sharded dataset says of a global batch along with a worker's rows of it.
+"""What a sharded dataset tells about a global batch, along with a worker's rows.
 
 A note travels in the first tensor's place, next to it, so that it passes through what others do to the other tensors,
 such as the example weights that Keras makes of labels.

@@ -81,7 +81,7 @@ def read_pipeline(dataset: Any) -> Pipeline:
     """Take a dataset apart.
 
     Raises:
-        UsageError: What makes its batches can't be told.
+        UsageError: It is not known what makes its batches.
     """
     behind: list[Any] = []
     node = dataset
@@ -126,7 +126,7 @@ def of_service(dataset: Any) -> bool:
 
 
 def _nodes(dataset: Any) -> Iterator[Any]:
-    """A dataset and all that it is made of."""
+    """A dataset and all datasets that it is made from."""
     yield dataset
     for source in dataset._inputs():
         yield from _nodes(source)
@@ -139,7 +139,7 @@ def _takes_what_is_ready(node: Any) -> bool:
 
 
 def _orders_in_graph(node: Any) -> set[str]:
-    """What the operations up to a node say of the order; of this kind the object in Python does not keep it."""
+    """What the operations up to a node say about the order; of this kind the object in Python does not keep it."""
     import tensorflow as tf
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.data.ops.options import ExternalStatePolicy

@@ -1,4 +1,4 @@
-"""Elements of a dataset that are dealt out to the workers: which are whose, and whether all workers find the same.
+"""Elements of a dataset that workers divide: which of them each worker gets, and whether all find the same.
 
 Each worker reads all elements of a source and keeps its own. Where the sources differ, in an order that comes from a
 set, say, examples would be lost and others read twice. So a worker hashes each block of elements that a global batch is
@@ -79,7 +79,7 @@ class BlocksRead:
 
         Returns:
             The number of the pass. It is 0 for readings that belong to none: when `repeat` begins the source again, or
-            somebody looks at the first batch only.
+            the program looks at the first batch only.
         """
         if number == _BEGINNING:
             number, self._awaited = self._awaited, _NOBODYS

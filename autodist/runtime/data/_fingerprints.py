@@ -1,4 +1,4 @@
-"""Whether all workers have the same batch: a hash of it, that each of them takes of what it was given.
+"""Whether all workers have the same batch: each of them hashes what it was given.
 
 A hash costs far less than a step: what is large is added up in columns, at the speed of the memory, and only the sums
 are hashed.
@@ -33,7 +33,7 @@ _PLAIN = bool | int | float | complex | str | bytes
 _MOST_NAMES = 100_000
 _SMALL_BYTES = 16 * 1024
 _FLOAT_BITS = 24
-"""Whole numbers of so many bits are exact in float32."""
+"""Whole numbers of this many bits are exact in float32."""
 
 
 def fingerprint_of(arguments: Arguments, *, own: bool) -> int:
@@ -92,7 +92,7 @@ def hashed_in_graph(tensors: Sequence[Any]) -> Any:
 
 
 def can_be_hashed(dataset: Any) -> bool:
-    """Whether all parts of a dataset's elements are made of numbers and texts."""
+    """Whether all parts of a dataset's elements consist of numbers and texts."""
     import tensorflow as tf
 
     specs = tf.nest.flatten(dataset.element_spec, expand_composites=True)
@@ -138,6 +138,6 @@ def hashed_names(files: Any) -> int:
 
 
 def as_floats(fingerprint: int, world_size: int) -> np.ndarray:
-    """Two numbers that stand for a hash, and whose sums over all workers are exact in float32."""
+    """Two numbers that represent a hash, and whose sums over all workers are exact in float32."""
     bits = _FLOAT_BITS - (world_size - 1).bit_length()
     return np.array([fingerprint & ((1 << bits) - 1), fingerprint >> 31 & ((1 << bits) - 1)], np.float32)

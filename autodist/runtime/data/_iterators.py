@@ -1,7 +1,7 @@
 """Iterators over datasets, let go of without waiting for the thread that tunes them.
 
 TensorFlow tunes the pipeline of each iterator in a thread, which sleeps between two looks, longer each time, up to a
-minute. Who lets go of an iterator wakes it up and waits for its end. But the thread is woken before it is noted that
+minute. Whatever drops an iterator wakes it up and waits for its end. But the thread is woken before it is noted that
 the iterator is cancelled, so that it may find nothing and sleep on: then the end of a loop over a dataset takes up to a
 minute (``CancellationManager::StartCancel`` runs callbacks first, ``Model::OptimizeLoop`` asks ``IsCancelled``).
 """

@@ -20,7 +20,7 @@ class LocalBatches:
     """What loops over sharded datasets and steps know of each other.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         scope: What tells this scope from the others of the run.
         has_asynchronous: Tells whether there are steps that not all workers take together.
 

@@ -40,7 +40,7 @@ ShardBy = Literal["auto", "batch", "element", "file"]
 
 @dataclass(frozen=True)
 class WorkerShares:
-    """Who gets how much.
+    """The part of each worker.
 
     Attributes:
         replicas: Number of replicas of each worker.
@@ -161,7 +161,7 @@ class ShardedDataset:
         """The batches of one pass as tensors, as many on every worker.
 
         Args:
-            dataset: What others have made of the dataset, if they have, without changing the number of batches.
+            dataset: The dataset after changes by others, if there are some, with the same number of batches.
         """
         source = self.dataset if dataset is None else dataset
         read = None if self._read is None else self._read.begin()
@@ -216,7 +216,7 @@ def shard_dataset(
 
     Args:
         dataset: A ``tf.data.Dataset`` whose elements are global batches, the same and in the same order on all workers.
-        shares: Who gets how much.
+        shares: The part of each worker.
         by: See :meth:`autodist.AutoDist.shard`.
         passes: What loops over the result have to do with the engine.
 

@@ -1,8 +1,8 @@
-"""Whole values of variables outside of main memory, in files that are mapped: pages that nobody looks at cost nothing.
+"""Whole values of variables outside of main memory, in files that are mapped: pages that are not read cost nothing.
 
 A worker that trains a part of a model has the script make all of it. Each value goes into a file as soon as it is made,
 and values that are all zeros, such as an optimizer's slots, into no file at all: nothing has touched their pages yet.
-They are values as any other, whoever reads or changes them.
+They can be read and changed like any other values.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class _FiledValues:
             self.sweep()
 
     def sweep(self) -> None:
-        """Give memory back to the system that nobody holds any more: planning a large step takes hundreds of MB."""
+        """Give unused memory back to the system: planning a large step takes hundreds of MB."""
         if self.is_open:
             gc.collect()
             getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)

@@ -13,7 +13,7 @@ class Patches(contextlib.ExitStack):
     """Attributes replaced for a while; leaving this context puts them back, the last one first."""
 
     def replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-        """Replace ``owner.name`` by what `wrap` makes of it, until this closes."""
+        """Replace ``owner.name`` by what `wrap` returns for it, until this closes."""
         original = owner.__dict__[name]
         setattr(owner, name, wrap(original))
         self.callback(setattr, owner, name, original)

@@ -59,7 +59,7 @@ def _see_that_all_have(engine: Engine, name: str, gradients: Any) -> None:
 
 
 def _sums(gradients: Any) -> list[float]:
-    """Two numbers that stand for all gradients."""
+    """Two numbers that represent all gradients."""
     import tensorflow as tf
 
     leaves = [leaf for leaf in tf.nest.flatten(gradients, expand_composites=True) if isinstance(leaf, tf.Tensor)]

@@ -18,7 +18,7 @@ from autodist.runtime.hooks._eager_updates import eagerly_alike
 __all__ = ["hook_functions", "hook_optimizers"]
 
 _KERAS = ("keras.", "tf_keras.")
-"""Modules whose functions train by way of ``fit`` only."""
+"""Modules whose functions train only through ``fit``."""
 
 
 def hook_functions(patches: Patches, engine: Engine | ReferenceEngine) -> None:

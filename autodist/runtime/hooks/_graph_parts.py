@@ -1,4 +1,4 @@
-"""Parts of TensorFlow 1 graphs: what is behind a fetch, where its batch comes from, and what can't be run."""
+"""Parts of TensorFlow 1 graphs: what a fetch depends on, where its batch comes from, and what can't be run."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ class GraphSession:
         return None if variable is None else variable.handle
 
     def _variable(self, name: str) -> Any:
-        """The eager variable that stands for one of the graph."""
+        """The eager variable of one of the graph."""
         from tensorflow.python.ops.resource_variable_ops import UninitializedVariable
 
         if name not in self._variables:
@@ -345,7 +345,7 @@ def refuse_plain_sessions(
                 raise UsageError(
                     f"a `{type(session).__name__}` of TensorFlow runs a graph that trains, in the scope of "
                     f"{engine.num_replicas} replicas: each worker would train variables of its own",
-                    hint="take `ad.Session()`, which has `run` and `make_callable`; in the place of monitored sessions "
+                    hint="take `ad.Session()`, which has `run` and `make_callable`; instead of monitored sessions "
                     "and hooks, a loop with a `tf.compat.v1.train.Saver`",
                 )
             return original(session, *args, **kwargs)

@@ -20,7 +20,7 @@ _KEPT = {
 
 
 def callback_states(callbacks: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """What there is to keep of callbacks, as JSON; of those that are not Keras' own, nothing."""
+    """The state of callbacks to keep, as JSON; of those that are not Keras' own, nothing."""
     return {key: _state(callback) for key, callback in _numbered(callbacks)}
 
 

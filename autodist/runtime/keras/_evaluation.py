@@ -49,7 +49,7 @@ class _EvaluationHooks:
         self._order_differs = False
         """Whether the data of the running call come in another order on every worker."""
         self._calls = 0
-        """Of ``evaluate`` and ``predict``: how many are going on."""
+        """How many calls of ``evaluate`` and ``predict`` are going on."""
 
     def forget(self) -> None:
         """Give models Keras' own functions back."""

@@ -49,7 +49,7 @@ class FilesAside:
         """Let this thread's files go aside inside.
 
         Args:
-            label: Who writes them, for what is said the first time.
+            label: What writes them, for the first message.
         """
         caught = _Caught(self, label, threading.get_ident())
         with Patches() as patches:
@@ -77,7 +77,7 @@ class FilesAside:
 
 
 class _Caught:
-    """What stands in for functions that change files, in one thread."""
+    """Replacements of functions that change files, in one thread."""
 
     def __init__(self, files: FilesAside, label: str, thread: int) -> None:
         self._files = files

@@ -175,7 +175,7 @@ class Batches:
 
     Args:
         sharded: The dataset.
-        dataset: What Keras has made of it, class weights for one.
+        dataset: What Keras has made from it, class weights for one.
     """
 
     def __init__(self, sharded: ShardedDataset, dataset: Any) -> None:
@@ -223,7 +223,7 @@ def _first_epochs(prepare: Callable[[Any], None]) -> Iterator[None]:
 
 
 def _callbacks(arguments: dict[str, Any]) -> list[Any]:
-    """The callbacks of a ``fit``, with the history that Keras would append behind them."""
+    """The callbacks of a ``fit``, followed by the history that Keras would append."""
     import keras
 
     given = arguments.get("callbacks")
@@ -277,7 +277,7 @@ class TrainFunction:
 
     @functools.cached_property
     def _plain_step(self) -> Callable[..., Any]:
-        """What Keras makes of it, for one device."""
+        """What Keras makes from it, for one device."""
         import tensorflow as tf
 
         made: Callable[..., Any] = tf.function(self._step, reduce_retracing=True)

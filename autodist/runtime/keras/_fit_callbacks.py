@@ -25,7 +25,7 @@ _MOMENTS = (("on_epoch_begin",), ("on_batch_begin", "on_train_batch_begin"), ("o
 
 
 def deciding_together(engine: Engine, callbacks: Sequence[Any]) -> list[Any]:
-    """The callbacks, with one before them that gives all workers the chief's logs, and one behind that has them agree.
+    """The callbacks, between one that gives all workers the chief's logs and one that makes them agree.
 
     Args:
         engine: Engine of the scope, with several workers.
@@ -42,7 +42,7 @@ def deciding_together(engine: Engine, callbacks: Sequence[Any]) -> list[Any]:
 
 
 def saving_at_end(worker: Worker, callbacks: Sequence[Any]) -> list[Any]:
-    """The callback to come behind others so that Keras' own backups among them save when the run is to end by TERM."""
+    """The callback to come after others so that Keras' own backups among them save when TERM ends the run."""
     backups = [callback for callback in callbacks if isinstance(callback, keras.callbacks.BackupAndRestore)]
     if not backups:
         return []
@@ -77,7 +77,7 @@ def _is_own(callback: Any, hook: str) -> bool:
 
 
 class _ChiefLogs(keras.callbacks.Callback):
-    """Gives the callbacks behind it the chief's logs of each epoch, so that they decide alike."""
+    """Gives later callbacks the chief's logs of each epoch, so that they decide alike."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class _Agree(keras.callbacks.Callback):
 
 
 class _AgreeAlsoOnBatches(_Agree):
-    """Does so around each batch as well."""
+    """Makes them agree around each batch as well."""
 
     def __init__(self, engine: Engine, *, epochs: bool, begins: bool, ends: bool) -> None:
         super().__init__(engine, epochs=epochs)

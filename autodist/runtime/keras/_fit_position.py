@@ -1,4 +1,4 @@
-"""Where Keras' ``fit`` stands in its data, and how to bring another ``fit`` to the same place."""
+"""The position of Keras' ``fit`` in its data, and how to bring another ``fit`` to the same place."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class FitPosition:
 
 
 class FitFollower(abc.ABC):
-    """A callback that needs to know where ``fit`` stands in its data; it comes last, behind all others."""
+    """A callback that needs to know the position of ``fit`` in its data; it comes last, after all others."""
 
     @abc.abstractmethod
     def follow(self, engine: Engine | ReferenceEngine, position: FitPosition, others: Sequence[Any]) -> None:
@@ -124,7 +124,7 @@ class FitFollower(abc.ABC):
 
         Args:
             engine: Engine of the scope.
-            position: Where it stands in its data.
+            position: Its position in its data.
             others: The callbacks before this one.
         """
 

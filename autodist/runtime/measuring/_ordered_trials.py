@@ -58,7 +58,7 @@ class TrialKeys:
     and whether each worker brings a batch of its own."""
 
     FLOOR = b"floor"
-    """Instead of a strategy: all compute their parts of the batch, and nobody sends anything."""
+    """Instead of a strategy: all compute their parts of the batch, and none sends anything."""
 
     TRACE = "trace"
     """Instead of a number of steps: one that is traced."""
@@ -83,7 +83,7 @@ class OrderedTrials:
     The program's variables only lend their values, and stay as they are.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         spec: The cluster.
         convention: What a batch and a loss mean.
 
@@ -188,7 +188,7 @@ class _Trial:
         return [time.perf_counter() - began]
 
     def _take(self, count: int) -> list[float]:
-        """The seconds of each of so many steps."""
+        """The seconds of each of this many steps."""
         assert self._step is not None, "no steps are asked of a worker that could not get ready"
         feeds = self._step.feeds(self._arguments, local=self._local)
         times = [time.perf_counter()]

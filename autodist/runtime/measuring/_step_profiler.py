@@ -1,4 +1,4 @@
-"""Forward and backward pass of a step on one device, timed and traced: what profiles are made of."""
+"""Forward and backward pass of a step on one device, timed and traced: the parts of profiles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["ProfileOrder", "StepProfiler"]
 _WORD = b"profile "
 _WARM_UP = 3
 _SHARES = (0.2, 0.7, 1.0)
-"""When, as parts of the time that there is, the warming up, the timing and the tracing end."""
+"""When the warm-up, the timing and the tracing end, as parts of the whole time."""
 _Result = TypeVar("_Result")
 
 
@@ -78,7 +78,7 @@ class StepProfiler:
     program's variables only lend their values.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         spec: The cluster.
         convention: What a batch and a loss mean.
         captured: The step.
@@ -163,7 +163,7 @@ class StepProfiler:
 
 
 def _repeat(act: Callable[[], _Result], count: int, until_s: float) -> list[_Result]:
-    """Do something so many times, but once at least, and not again when it is late."""
+    """Do something this many times, but once at least, and not again when it is late."""
     results = [act()]
     while len(results) < count and time.monotonic() < until_s:
         results.append(act())

@@ -1,4 +1,4 @@
-"""From TensorFlow's account of traced steps to the times of nodes in a step that nobody traces."""
+"""From TensorFlow's account of traced steps to the times of nodes in a step without a trace."""
 
 from __future__ import annotations
 

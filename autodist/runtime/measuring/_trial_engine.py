@@ -21,7 +21,7 @@ class TrialEngine(Engine):
     """Runs a script up to its first training step, measures what the launcher orders for it, and ends the script.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         spec: The cluster.
         strategy: What would train without a search.
         convention: What a batch and a loss mean.

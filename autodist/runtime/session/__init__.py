@@ -1,4 +1,4 @@
-"""The session of a worker: its TensorFlow server, who may reach it, carriers, and what workers ask each other for."""
+"""The session of a worker: its TensorFlow server, carriers, and what workers ask each other for."""
 
 from autodist.runtime.session._open_carriers import open_carriers
 from autodist.runtime.session._orderings import keep_orderings_in_functions, keep_orderings_in_session

@@ -1,8 +1,8 @@
 """Binds TensorFlow's servers to one address of the machine.
 
 They listen on all addresses, whatever their cluster is called, and serve everybody who connects, without asking who it
-is. TensorFlow has no option for it. So while a server is being made, TensorFlow's calls of ``bind`` come here first,
-and what was to be bound to all addresses with the server's port is bound to the one that is wanted.
+is. TensorFlow has no option for it. So while a server is being made, TensorFlow's calls of ``bind`` come here first. A
+socket for all addresses with the server's port is bound to the wanted address instead.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _narrowed(bind: Callable[[int, int, int], int], ip: IpAddress, port: int) ->
 
 
 def _with_address(given: bytes, ip: IpAddress, port: int) -> bytes:
-    r"""Return a ``sockaddr`` with the address instead of the one that stands for all, if it has this port.
+    r"""Return a ``sockaddr`` with the address instead of the one that means all, if it has this port.
 
     Example:
         >>> everywhere = struct.pack("=H", socket.AF_INET) + bytes([0x5B, 0xA0]) + bytes(12)
@@ -89,7 +89,7 @@ def _with_address(given: bytes, ip: IpAddress, port: int) -> bytes:
 
 
 def listens_everywhere(port: int) -> bool:
-    """Whether a socket of this machine listens on the port at all addresses; True where nobody knows."""
+    """Whether a socket of this machine listens on the port at all addresses; True if unknown."""
     try:
         return any(
             found.is_listening and found.own[1] == port and found.own[0].is_unspecified for found in tcp_sockets()

@@ -19,7 +19,7 @@ class WorkerProcess:
     """What carriers see of a worker.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         spec: The cluster; None where carriers need not know its links.
 
     """
@@ -65,7 +65,7 @@ class WorkerProcess:
 
 
 def open_carriers(names: tuple[str, ...], worker: Worker, spec: ResourceSpec) -> None:
-    """Open carriers, but for those that are open; all workers do so together.
+    """Open carriers, except those that are open; all workers do so together.
 
     Raises:
         LaunchError: Some worker can't be reached.

@@ -20,7 +20,7 @@ _AGAIN_S = 0.05
 class QuestionServer:
     """Answers one question of one worker, again and again, until it is stopped or the workers are connected no more.
 
-    What fails here fails the step of who has asked, with the same words; the next asking is answered again.
+    A failure here fails the step of the worker that has asked, with the same words; the next asking is answered again.
 
     Args:
         question: What is asked.
@@ -37,7 +37,7 @@ class QuestionServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; who asks from now on gets no answer."""
+        """End the thread; later questions get no answer."""
         self._stopping = True
         deadline = time.monotonic() + _STOP_TIMEOUT_S
         while self._thread.is_alive() and time.monotonic() < deadline:

@@ -73,7 +73,7 @@ class SessionHost:
     """One graph and one session, which all steps of a scope share, and the variables that live in it.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         wiring: How the sessions are connected.
         container: Resource container of the variables.
 
@@ -157,7 +157,7 @@ class SessionHost:
 
         Args:
             name: The step's prefix.
-            asker: Who asks.
+            asker: The worker that asks.
             asked: What.
         """
         import tensorflow as tf

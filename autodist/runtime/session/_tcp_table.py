@@ -21,7 +21,7 @@ class TcpSocket:
         own: Its address and port.
         other: Those of the other end.
         is_listening: Whether it listens.
-        user: Whose it is; None where its process has closed it, of which Linux says that it is root's.
+        user: The process that has it; None where its process has closed it, of which Linux says that it is root's.
 
     """
 
@@ -58,7 +58,7 @@ def ip_of(address: str) -> IpAddress:
 
 
 def _place(text: str) -> tuple[IpAddress, int]:
-    r"""What stands in the list for an address with a port.
+    r"""How the list writes an address with a port.
 
     Example:
         >>> _place("0100007F:1F90")

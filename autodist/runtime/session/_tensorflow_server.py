@@ -32,7 +32,7 @@ class _ProcessServer:
         """What a session connects to; the first call starts the server and waits for those of the other workers.
 
         Args:
-            worker: Who this process is.
+            worker: This process.
             config: The ``ConfigProto`` of the server.
         """
         if self._server is None:

@@ -41,7 +41,7 @@ def refill_eager(handle: Any, dtype: Any, shape: tuple[int, ...]) -> None:
 
 
 def handle_dtype(handle: Any) -> Any:
-    """Element type of the variable that a handle stands for."""
+    """Element type of a handle's variable."""
     import tensorflow as tf
 
     return tf.as_dtype(handle._handle_data.shape_and_type[0].dtype)

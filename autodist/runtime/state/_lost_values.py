@@ -1,7 +1,7 @@
 """Values that are lost: a worker that held variables is gone, and what the program has of them is empty or old.
 
-Nobody may take that for a value. So whoever reads such a variable gets an error, a model that is saved and TensorFlow's
-checkpoints too, until the program assigns a whole value; that goes on when the scope has been left.
+Nobody may take that for a value. So reading such a variable gives an error, also when a model or one of TensorFlow's
+checkpoints is saved, until the program assigns a whole value; that goes on when the scope has been left.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ LOST_VALUES = _LostValues()
 
 
 def lost_with(ranks: Sequence[int], name: str) -> WorkerFailed:
-    """The error of who reads a variable that only some workers held, which are gone."""
+    """The error of reading a variable that only lost workers held."""
     workers = f"worker {ranks[0]}" if len(ranks) == 1 else f"workers {', '.join(map(str, ranks))}"
     return WorkerFailed(
         f"the trained value of `{name}` is lost: {workers} held it, or a part of it, and could not be asked after the "

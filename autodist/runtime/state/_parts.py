@@ -1,4 +1,4 @@
-"""What is known of the program's variables: in which parts the session holds them, and whose these are."""
+"""What is known of the program's variables: in which parts the session holds them, and which workers have these."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ProgramVariable:
     """Whether the program's copy is the session's own memory."""
     version: int = 0
     is_frozen: bool = False
-    """Whether it stands for a value that nothing writes, which both places hold in one memory."""
+    """Whether it is a value that nothing writes, which both places hold in one memory."""
 
     @property
     def size_bytes(self) -> int:
@@ -125,7 +125,7 @@ def assembled(copy: ProgramVariable, values: Iterator[tuple[str, np.ndarray]]) -
 
 
 def one_at_a_time(read: Callable[[str], np.ndarray]) -> Callable[[str], np.ndarray]:
-    """Reads as `read` does, where nobody looks at a value any more when the next one is asked for."""
+    """Reads as `read` does; each value is used up before the next one is asked for."""
     last: list[np.ndarray] = []
 
     def read_next(name: str) -> np.ndarray:

@@ -7,7 +7,7 @@ time, in any thread; this module moves values at the moment they are needed:
 * an assignment marks the variable, and the next step first brings the value to the session;
 * between steps, the eager copies of large variables hold no memory: there is one copy of the parameters, in the
   session, and what the program looks at is a second one only if it had to come from another process, or in parts;
-* else it is the session's own memory. TensorFlow counts who holds it, so the next update makes a copy if need be;
+* else it is the session's own memory. TensorFlow counts references to it, so the next update makes a copy if need be;
   before the program itself may change it in place it gets its own.
 
 The session may hold a variable in several parts, the shards of a partition. The program's copy is always whole.
@@ -43,7 +43,7 @@ class StateStore:
     """The variables of a scope, kept equal in both places.
 
     Args:
-        worker: Who this process is.
+        worker: This process.
         scope: What tells this scope from the others of the run.
         borrows: Whether the program's variables only lend their values: they stay as they are, whatever is trained.
     """
@@ -293,7 +293,7 @@ class StateStore:
     def rescue(self) -> None:
         """Make as many eager copies current as can be reached: after an error, other workers may be gone.
 
-        The others are lost: who reads them gets an error.
+        The others are lost: reading them gives an error.
         """
         by_holders: dict[tuple[int, ...], list[str]] = {}
         for name in filter(self._is_stale, self._copies):
@@ -310,7 +310,7 @@ class StateStore:
             _LOG.warning("after the error, %s kept an older value: %s", counted(len(lost), "variable"), shown)
 
     def _is_lost(self, name: str, ranks: Sequence[int]) -> bool:
-        """Note a variable that could not be had from those who hold it; whether it is one."""
+        """Note a variable that its holders could not send; whether it is one."""
         copy = self._copies[name]
         if not self._is_stale(name):
             return False
@@ -378,7 +378,7 @@ class StateStore:
         FILED_VALUES.let_go(value)
 
     def _wait_for_writers(self, names: list[str]) -> None:
-        """No worker may read a shared variable before its owner has written it, who waits for all to have read it."""
+        """Have the owner write a shared variable before others read it, and wait until all have."""
         shared = [name for name in names if self._copies[name].is_shared]
         if shared and self._worker.coordinator is not None:
             self._exchanges += 1

@@ -1,4 +1,4 @@
-"""Searchers: who proposes strategies, each with its algorithm."""
+"""Searchers: what proposes strategies, each with its algorithm."""
 
 from autodist.search.searchers._base import Score, ScoredProposals, Searcher
 from autodist.search.searchers._genetic import GeneticSearcher

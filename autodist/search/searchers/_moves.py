@@ -1,4 +1,4 @@
-"""Small changes of many proposals at once: what local search goes by."""
+"""Small changes of many proposals at once: the changes of local search."""
 
 from __future__ import annotations
 

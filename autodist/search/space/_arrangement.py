@@ -21,7 +21,7 @@ __all__ = ["arranged", "grouped", "is_dense", "numbered", "places_of", "served"]
 def arranged(proposals: Proposals, space: Space, chance: np.random.Generator) -> Proposals:
     """The same choices with servers drawn by algorithm 9 and groups made by algorithm 10, their number drawn.
 
-    Of a space that is not guided, any server and any group is as likely as another.
+    In a space that is not guided, all servers and all groups are equally likely.
     """
     servers = served(proposals, space, chance, np.ones(len(proposals.table), bool))
     return proposals.replaced(server=servers, group=grouped(proposals, space, chance))
@@ -30,7 +30,7 @@ def arranged(proposals: Proposals, space: Space, chance: np.random.Generator) ->
 def served(
     proposals: Proposals, space: Space, chance: np.random.Generator, drawn: Mask, *, avoided: Ints | None = None
 ) -> Ints:
-    """Draw servers by algorithm 9, which goes by what the servers have already.
+    """Draw servers by algorithm 9, which looks at what the servers have already.
 
     Args:
         proposals: Whose shards are served.

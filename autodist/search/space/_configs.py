@@ -57,7 +57,7 @@ def configs_of(
 def strategies_of_choices(units: Sequence[Unit], spec: ResourceSpec) -> Iterator[tuple[int, Strategy]]:
     """Strategies that together have every choice of every unit once, each with the number of its choices.
 
-    In none of them is anything that can't stand side by side, but variables are missing in all.
+    None of them has choices that exclude each other, but variables are missing in all.
     """
     replicas = tuple(device.name for device in spec.replicas)
     for number in range(max((len(unit.choices) for unit in units), default=0)):

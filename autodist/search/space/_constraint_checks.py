@@ -57,7 +57,7 @@ def refuse_meaningless(rules: Sequence[Rule], variables: Collection[str], choice
     Args:
         rules: What is pinned and forbidden.
         variables: Names of those that a strategy is searched for.
-        choices: All that there are for some variable, before rules.
+        choices: All choices for some variable, before rules.
 
     Raises:
         UsageError: There are such rules; all are named, with what they may have meant.

@@ -188,7 +188,7 @@ class _Noise:
         self._table = np.log(shares) - np.log(drawn + np.float32(1e-30))
 
     def of(self, rows: int) -> npt.NDArray[np.float32]:
-        """A window of so many rows; shape (rows, shares)."""
+        """A window of this many rows; shape (rows, shares)."""
         begin = int(self._chance.integers(self._begins))
         window: npt.NDArray[np.float32] = self._table[begin : begin + rows]
         return window

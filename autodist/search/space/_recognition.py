@@ -49,7 +49,7 @@ def recognize(strategies: Sequence[Strategy], space: Space, catalogue: Catalogue
 
 
 class _Known:
-    """Every choice as configs of variables: what it is written as is asked of those who write it."""
+    """Every choice as configs of variables: the aspects that write a choice say how it is written."""
 
     def __init__(self, space: Space, catalogue: Catalogue) -> None:
         self._space = space
@@ -110,7 +110,7 @@ def _group(shard: ShardConfig) -> int:
 
 
 def _small(groups: Iterator[int]) -> Iterator[int]:
-    """The same groups by numbers no larger than there are shards."""
+    """The same groups, with numbers up to that of shards."""
     numbers: dict[int, int] = {}
     for group in groups:
         yield numbers.setdefault(group, len(numbers))

@@ -35,7 +35,7 @@ class Unit:
 
     Attributes:
         variables: Coupled variables; most are alone.
-        choices: What may be said of them.
+        choices: Their allowed choices.
 
     """
 
@@ -50,7 +50,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Family:
-    """Choices that can stand side by side: TensorFlow's collectives and servers can't.
+    """Choices that do not exclude each other: TensorFlow's collectives and servers can't.
 
     Attributes:
         name: What it has.
@@ -91,7 +91,7 @@ class Space:
 
     Raises:
         SpaceEmpty: The rules leave nothing for some variable; names the rules.
-        UsageError: Rules name no variable, or a choice that there is not; names all of them.
+        UsageError: Rules name no variable, or an unknown choice; names all of them.
 
     Example:
         >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable

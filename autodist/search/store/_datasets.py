@@ -30,8 +30,8 @@ class DataSet:
         spec: The cluster's hardware, as JSON.
         cluster: The cluster, in words.
         measured: Each strategy once, with its last measurement.
-        repeats: Of the pairs of strategies, the share that the even and the odd steps of their measurements order
-            alike. Who ranks better than that has guessed well; not a number without two steps of each.
+        repeats: The share of the pairs of strategies that the even and the odd steps of their measurements order alike.
+            A simulator that ranks better than that was lucky; not a number without two steps of each.
 
     """
 

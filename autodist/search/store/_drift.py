@@ -17,7 +17,7 @@ __all__ = ["Drift", "drift_of", "steady"]
 _LEAST = 3
 """Measurements of the reference strategy; with fewer nothing is known of a drift."""
 _AROUND = 3
-"""How many measurements of it the median is taken of: one alone has its own noise."""
+"""The number of its measurements that the median uses: one alone has its own noise."""
 _UNSEEN = 0.5
 """A drift whose variance is less than this of the noise's is not seen: to take it out would add noise."""
 _OF_NORMAL = 0.6745

@@ -27,7 +27,7 @@ _FASTEST = 12
 
 @dataclass
 class ExcerptBounds:
-    """How much can be read and learned from while somebody waits for a choice."""
+    """How much can be read and learned from while a user waits for a choice."""
 
     trials: int = _MOST_LESSONS
     characters: int = _MOST_CHARACTERS

@@ -30,7 +30,7 @@ class Noise:
         raw_spread: The same with the drift that the reference shows.
         drift: By which share the slowest time of the machines was slower than the fastest.
         agreement: Which share of the pairs of strategies two of their measurements order alike.
-        ceiling: Which share of the pairs who knows all true times would order as one measurement does.
+        ceiling: The share of the pairs that one measurement orders as the true times do.
         seconds: From the first to the last measurement, without the time between sessions.
 
     Shares are not numbers where nothing was measured twice.

@@ -70,8 +70,8 @@ _MIGRATIONS = {
 }
 """By version, what makes the next one of it. Processes of an older version that have the file open go on writing.
 
-Up to version 3 a graph was told by its variables alone. Its key stays the identity of those studies, like which no step
-is named today: whose trials they are is not known for sure.
+Up to version 3 a graph was identified by its variables alone. Its key stays the identity of those studies, like which
+no step is named today: whose trials they are is not known for sure.
 """
 
 

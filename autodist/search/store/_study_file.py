@@ -32,14 +32,14 @@ _STORE = b"SQLite format 3\0"
 _BROKEN = (
     ValueError, KeyError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile, lzma.LZMAError, zlib.error,
 )  # fmt: skip
-"""What `zipfile` and `json` make of damaged files."""
+"""The errors of `zipfile` and `json` for damaged files."""
 
 
 def export_studies(store: TrialStore, studies: Sequence[Study], path: str | os.PathLike[str]) -> None:
     """Write studies with their graphs and all their trials into one file, a ZIP archive of texts.
 
-    Of the scripts' files it has the names, not where they are on this machine; of the cluster neither logins nor
-    environment variables.
+    It has the names of the scripts' files, but not where they are on this machine, and neither logins nor environment
+    variables of the cluster.
 
     Raises:
         GraphError: A graph is damaged.
@@ -170,6 +170,6 @@ def _trial(row: dict[str, object]) -> Trial:
 
 
 def _measurement(row: Mapping[str, Any]) -> Measurement:
-    """What files say of a measurement; those of older versions neither when it was nor by which version."""
+    """What files say about a measurement; those of older versions neither when it was nor by which version."""
     taken = tuple(row["steps_s"]), row["warm_up"], row["prepared_s"]
     return Measurement(*taken, row.get("round", 0), row.get("version", ""), row.get("ended_s", 0.0))

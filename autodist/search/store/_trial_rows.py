@@ -1,4 +1,4 @@
-"""What stands in the rows of a trial store, as studies and trials."""
+"""The rows of a trial store, as studies and trials."""
 
 from __future__ import annotations
 

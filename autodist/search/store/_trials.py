@@ -84,7 +84,7 @@ class Trial:
         number: Counted from 0 within a search.
         strategy: What was tried.
         outcome: What it takes, or why that is not known.
-        origin: Who proposed it: a searcher, or a builder as baseline.
+        origin: What proposed it: a searcher, or a builder as baseline.
         predicted: The simulator's score before it was tried; None without one.
         again: What it took when it was measured again, by round; the first measurement stays what it was.
 
@@ -99,7 +99,7 @@ class Trial:
 
     @property
     def counted(self) -> tuple[Measurement, ...]:
-        """What counts: the measurements after the first one, so far as there are any.
+        """What counts: the measurements after the first one, as far as there are any.
 
         A trial that is chosen of many by its first measurement was also lucky; later measurements are not.
         """

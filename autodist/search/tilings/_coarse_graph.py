@@ -68,7 +68,7 @@ class CoarseOperator:
         inputs: Its tensors, by their places in the graph.
         outputs: What it makes.
         forms: The ways to cut it; without any it runs whole.
-        count: How many operators it stands for.
+        count: How many operators it represents.
         may_repeat: Whether each device may do all of its work as well.
 
     """

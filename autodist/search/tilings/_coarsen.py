@@ -54,7 +54,7 @@ def coarsen(graph: TrainingGraph, examples: int) -> CoarseStep:
     Tensors that lie alike anyhow are one; scalars, constants and what depends on sizes only are none.
 
     Raises:
-        ValueError: The step can't be for so many examples.
+        ValueError: The step can't be for this many examples.
 
     """
     graph = with_reads(graph, [variable.handle for variable in graph.variables])

@@ -17,7 +17,7 @@ __all__ = ["SMALL_ELEMENTS", "Domains", "Replicate", "tile_bytes"]
 States: TypeAlias = tuple[int, ...]
 
 SMALL_ELEMENTS = 1024
-"""Tensors of at most so many elements may be whole on every device whatever else is asked for."""
+"""Tensors of at most this many elements may be whole on every device whatever else is asked for."""
 
 
 class Replicate(enum.Enum):

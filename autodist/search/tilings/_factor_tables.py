@@ -100,7 +100,7 @@ class Tables:
             operator: One of many operands, for which one table of all would be too large.
             domains: By tensor, the layouts.
             among: The ways to cut it.
-            variable: What stands for the way.
+            variable: What represents the way.
 
         """
         given = tuple(domains[t] for t in operator.operands)

@@ -69,7 +69,7 @@ class _Greedy:
         self._costs: dict[int, NDArray[np.float64]] = {}
 
     def forbid_beyond(self, variable: int, budget: float, extra: Mapping[tuple[int, int], float]) -> None:
-        """Leave out the values for which there is not enough memory."""
+        """Leave out the values that need too much memory."""
         if not extra:
             return
         kept = [v for v in self.remaining[variable] if extra.get((variable, int(v)), 0.0) <= budget]

@@ -94,7 +94,7 @@ def _coarse(graph: TrainingGraph) -> CoarseStep:
 
 
 def _gathered(step: CoarseStep, found: FoundTiling) -> set[int]:
-    """The tensors that some operator takes or makes otherwise than they lie."""
+    """The tensors that some operator takes or makes in another layout than theirs."""
     return {
         t
         for operator, cut in zip(step.graph.operators, found.cuts, strict=True)

@@ -14,7 +14,7 @@ __all__ = ["Quotient", "alike_layers", "alike_steps"]
 
 @dataclass(frozen=True)
 class Quotient:
-    """A graph in which tensors that are to lie alike are one, and operators that are then alike as well.
+    """A graph in which tensors that must have one layout are one, and so are operators that are then alike.
 
     Attributes:
         graph: The smaller graph.
@@ -62,9 +62,9 @@ def _join(graph: CoarseGraph, unions: Unions[int], one: CoarseOperator, other: C
 
 
 def alike_layers(graph: CoarseGraph, rounds: int = 6) -> Quotient:
-    """Decide once for tensors whose surroundings are alike, as far as so many operators reach.
+    """Decide once for tensors whose surroundings are alike, as far as this many operators reach.
 
-    Layers that are repeated have one layout then, but for what is near to something else.
+    Layers that are repeated have one layout then, except what is near to something else.
     """
     colors = [hash((t.shape, t.item_bytes, t.stored, t.may_be_partial)) for t in graph.tensors]
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""Tiled variables: activations travel in the place of gradients."""
+"""Tiled variables: activations travel instead of gradients."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Tiled(StrategyBuilder):
             counts. For variables that no pattern fits it is searched.
         memory_gb: What each device may need, in GB, as `autodist explain` expects it; None for no limit but that of the
             cluster's hosts, within which dims are searched.
-        groups: Into how many groups replicas fall, one behind the other. Each group has all parts, and is one replica
+        groups: Into how many groups replicas fall, one after the other. Each group has all parts, and is one replica
             to the others: the batch is cut between groups, and gradients of each part are all-reduced between them.
 
     Raises:
@@ -125,7 +125,7 @@ class Tiled(StrategyBuilder):
     def _searched(
         self, graph: TrainingGraph, spec: ResourceSpec, named: Mapping[str, str | None]
     ) -> tuple[Mapping[str, int], str]:
-        """By variable, the dim that a search cuts; and what is to be said of it."""
+        """By variable, the dim that a search cuts; and remarks about it."""
         if None not in named.values():
             return {}, ""
         limit = self._limit_bytes(spec)

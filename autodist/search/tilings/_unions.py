@@ -11,7 +11,7 @@ _Thing = TypeVar("_Thing", bound=Hashable)
 
 
 class Unions(Generic[_Thing]):
-    """Disjoint sets, joined one by one; the thing that came first stands for its set.
+    """Disjoint sets, joined one by one; the thing that came first represents its set.
 
     Example:
         >>> unions = Unions(["a", "b", "c"])
@@ -36,7 +36,7 @@ class Unions(Generic[_Thing]):
         return thing in self._parent
 
     def of(self, thing: _Thing) -> _Thing:
-        """The thing that stands for the set of this one."""
+        """The thing that represents the set of this one."""
         root = thing
         while self._parent[root] != root:
             root = self._parent[root]

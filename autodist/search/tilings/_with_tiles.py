@@ -21,7 +21,7 @@ __all__ = ["numbers_of_groups", "with_tiles"]
 _MOST = 4
 _FEW = 2
 _MANY_NODES = 5000
-"""How many are made, and how many for a step with so many nodes: the exchanges of each are planned."""
+"""How many are made, and how many for a step with this many nodes: the exchanges of each are planned."""
 
 
 def with_tiles(
@@ -111,7 +111,7 @@ def _sizes(graph: TrainingGraph, cut: Mapping[str, int], parts: int) -> dict[str
 def _tiled(
     graph: TrainingGraph, spec: ResourceSpec, others: Strategy, dims: Mapping[str, int], groups: int = 1
 ) -> Strategy:
-    """A strategy like another one, but for the variables that are tiled."""
+    """A strategy like another one, except the variables that are tiled."""
     group = 1 + max(others.groups, default=-1)
     configs = []
     for config in others.variables:

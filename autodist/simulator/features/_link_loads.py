@@ -26,13 +26,13 @@ _PROBE_BYTES = 1e9
 
 
 class LinkSeconds(NamedTuple):
-    """What shards on servers load: seconds on each link, shape (shards, links), and of their updates.
+    """The load of shards on servers: seconds on each link, shape (shards, links), and of their updates.
 
     Attributes:
-        pushing: Of gradients.
-        reading: Of values before the computation.
-        following: Of values after their updates.
-        update_s: Of the updates.
+        pushing: For gradients.
+        reading: For values before the computation.
+        following: For values after their updates.
+        update_s: For the updates.
 
     """
 

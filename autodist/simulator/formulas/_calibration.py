@@ -13,7 +13,7 @@ __all__ = ["Calibration"]
 
 
 class Sent(Protocol):
-    """What says of messages or collectives who carries them."""
+    """What says which carrier messages or collectives have."""
 
     @property
     def is_streamed(self) -> Bools:

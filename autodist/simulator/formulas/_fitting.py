@@ -32,21 +32,20 @@ _NOISE = 0.1
 _ORIGIN = 10.0
 _TOLERANCE = 1e-4
 _SHARDS = 60_000
-"""Trials with so many shards in all are enough."""
+"""Trials with this many shards in all are enough."""
 _LEAST = 20
 _ENOUGH = 12
 """Trials of a graph on a cluster that say something of its constants."""
 _SEVERAL = 3
-"""So many graphs on clusters have a median."""
+"""From this many graphs on clusters on, the median of their constants is taken."""
 
 
 def calibrated(simulator: _Formulas, data: Sequence[MeasuredStrategies]) -> _Formulas:
     """The simulator with the constants that explain best what was measured.
 
-    The most likely ones, if each is known beforehand as well as physics lets it be, and that the logarithm of each
-    measured time is off by a tenth: so a constant that the trials say nothing of stays as it was. Of several graphs
-    and clusters each says its own, and each constant is the median of what they say: a cluster that is unlike all
-    others changes little.
+    These are the most likely constants, given a prior for each, and an error of a tenth in the logarithm of each
+    measured time. So a constant that no trial depends on keeps its value. Several graphs and clusters are fitted one by
+    one, and each constant is the median: a cluster that is unlike all others changes little.
 
     Args:
         simulator: Simulator of formulas; its constants are the beginning.

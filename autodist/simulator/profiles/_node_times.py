@@ -1,4 +1,4 @@
-"""When the nodes of G have run, from a trace of what TensorFlow has made of them."""
+"""When the nodes of G have run, from a trace of the nodes into which TensorFlow has turned them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class ProfileCache:
         return self.directory / f"{graph.step_id}-{_hash(subject)}.json"
 
     def load(self, graph: TrainingGraph, subject: TraceSubject) -> Profile | None:
-        """The profile of a graph on what is to run it, None if there is none.
+        """The profile of a graph on the processor that runs it, None if there is none.
 
         Raises:
             SimulatorError: Its file can't be read.

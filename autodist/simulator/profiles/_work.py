@@ -22,7 +22,7 @@ def gradient_nodes(graph: TrainingGraph) -> list[str]:
 def readers(graph: TrainingGraph) -> dict[str, list[str]]:
     """By trainable variable, the operations of forward and backward pass at which its value meets the batch.
 
-    What is made of values alone, such as a cast, could be made at any time; if there is nothing else, it counts.
+    What depends on values alone, such as a cast, could be computed at any time; if there is nothing else, it counts.
     """
     analysis = graph.analysis
     needed = ancestors(analysis.nodes, gradient_nodes(graph))
@@ -66,7 +66,7 @@ def variable_seconds(
     Args:
         graph: G, with its GraphDef.
         seconds: By node.
-        run_as: The node that stands for one in `seconds`.
+        run_as: The node that replaces one in `seconds`.
 
     """
     served: dict[str, dict[str, Variable]] = {}

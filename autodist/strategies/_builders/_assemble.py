@@ -27,12 +27,12 @@ def assemble(
     """The strategy of these configs on all replicas of the cluster.
 
     Args:
-        builder: Who built it.
+        builder: The builder that made it.
         graph: G.
         spec: D.
         configs: By variable.
         communicator: What carries small state where there are no servers; alongside these it is what carries theirs.
-        remark: What the builder did otherwise than it is asked for, and why.
+        remark: Where the builder did not do what it was asked for, and why.
 
     """
     chosen = tuple(configs[variable.name] for variable in graph.trainable)

@@ -56,11 +56,11 @@ class StrategyBuilder(Named, abc.ABC):
         return False
 
     def safer_than(self, strategy: Strategy) -> StrategyBuilder | None:
-        """Return who builds instead where a step can't be compiled as this one chose; None if there is nobody."""
+        """Return the builder to try if a step can't be compiled as this one chose; None if there is none."""
         return None
 
     def confined(self, allowed: Collection[str]) -> StrategyBuilder:
-        """Return who chooses only what these carry; itself, where it does not choose."""
+        """Return a builder that chooses only what these carry; itself, where it does not choose."""
         return self
 
     @property
@@ -81,7 +81,7 @@ class StrategyBuilder(Named, abc.ABC):
         return (self._automatic(installed) if communicator == "auto" else communicator,)
 
     def _automatic(self, installed: Sequence[Communicator]) -> GraphCommunicator:
-        """Return what ``auto`` stands for: the fastest."""
+        """Return what ``auto`` means: the fastest."""
         return installed[0]
 
     def __str__(self) -> str:

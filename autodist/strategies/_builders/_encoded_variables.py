@@ -18,10 +18,10 @@ def encoder(variable: Variable, compressor: str | None, *, served: bool = False)
     """The given compressor if it can encode the variable's gradients, else none.
 
     Gradients of a shape or dtype that it does not take travel as they are, numbers of 16 bits for one. So do sparse
-    ones, but for compressors that encode their values.
+    ones, except compressors that encode their values.
 
     Args:
-        variable: Whose gradients are to be encoded.
+        variable: The variable whose gradients are encoded.
         compressor: Its text.
         served: Leave out what servers don't take either: messages in several rounds, as PowerSGD's.
 

@@ -130,7 +130,7 @@ class Plan:
         return None if found is None or found[1] is None else (found[0], found[1])
 
     def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
-        """What it names, and what its ``auto`` stands for where these communicators are installed."""
+        """What it names, and what its ``auto`` means if these communicators are installed."""
         groups = [section for shard in self._shards for section in (shard.all_reduce, shard.broadcast) if section]
         own = [self.automatic(installed) if one.communicator == "auto" else one.communicator for one in groups]
         if self.graph.communicator != "auto":
@@ -224,7 +224,7 @@ def _add(document: Document, path: _Path, problem: str) -> None:
 
 
 def _problems(section: VariableSection) -> Iterator[tuple[_Path, str]]:
-    """Yield where in a section what is wrong, as far as that can be told without model and cluster."""
+    """Yield the mistakes of a section with their places, as far as they are known without model and cluster."""
     if section.shards is None:
         yield from _shard_problems((), section)
     else:

@@ -50,12 +50,12 @@ class Poseidon(ServerBuilder):
         staleness: How many steps the fastest worker may be ahead of the slowest, >= 0.
         local_proxy: Whether every worker reads dense variables from a cached copy of its own.
         batch_size: K, the examples of one worker in a step, >= 1. None takes those of the worker that has the most of
-            the graph's batch; if nobody has said how large that is, all variables go to servers. Steps that train the
+            the graph's batch; if its size is unknown, all variables go to servers. Steps that train the
             same variables with batches of other sizes need one K.
         part_bytes: Size of a part on servers in bytes, >= 1; rows are never cut. Poseidon's own default is 2 MB.
         max_shards: The most parts of one variable, >= 1; where ``part_bytes`` makes more, they are larger.
-        communicator: What carries factors; ``auto`` takes the fastest that is installed. What servers get and give
-            goes by ``tcp``, AutoDist's own library, in any case.
+        communicator: What carries factors; ``auto`` takes the fastest that is installed. Messages to and from servers
+            always use ``tcp``, AutoDist's own library.
 
     """
 
@@ -81,7 +81,7 @@ class Poseidon(ServerBuilder):
         return assemble(self, graph, spec, configs, carrier, remark)
 
     def _examples(self, graph: TrainingGraph, spec: ResourceSpec) -> int | None:
-        """K: the examples of the worker that has the most; None if nobody has said."""
+        """K: the examples of the worker that has the most; None if unknown."""
         if self.batch_size is not None or graph.batch_size is None:
             return self.batch_size
         of_replica = -(-graph.batch_size // len(spec.replicas))

@@ -78,8 +78,8 @@ class OnlyServers(ServerBuilder):
     """A builder that puts all variables on parameter servers.
 
     Attributes:
-        communicator: What carries what servers get and give, and small state: ``tcp``, AutoDist's own library, which
-            ``auto`` stands for as well.
+        communicator: What carries messages to and from servers, and small state: ``tcp``, AutoDist's own library, which
+            ``auto`` means as well.
 
     """
 
@@ -124,7 +124,7 @@ def spread(
 ) -> dict[tuple[str, int], str]:
     """Where each shard lives: the largest unit first, each on the server that holds the fewest bytes so far.
 
-    Ties go by name and shard, then by the order of the servers, so every process finds the same.
+    Ties are broken by name and shard, then by the order of the servers, so every process finds the same.
 
     Args:
         units: What to place.

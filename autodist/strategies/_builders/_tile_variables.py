@@ -80,11 +80,11 @@ def tile_variables(
     """Return the strategy in which variables are tiled, and all others are all-reduced.
 
     Args:
-        builder: Who builds it.
+        builder: The builder.
         graph: G.
         spec: D.
         dims: By variable that is tiled, the dim that is cut.
-        remark: What the builder did otherwise than it is asked for, and why.
+        remark: Where the builder did not do what it was asked for, and why.
         groups: How many groups of replicas have all parts of tiled variables.
 
     """

@@ -1,4 +1,4 @@
-"""Whether what is to travel as sufficient factors has any, and is kept where they can be used."""
+"""Whether gradients that travel as sufficient factors have some, and variables live where these can be used."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Terms:
         form: Which formulas hold.
         server: The device that serves it; None for none.
         group: What travels with it in one collective; -1 for a shard on a server.
-        has_own_connections: Whether it goes by connections of its carrier, not by those of TensorFlow's runtime.
+        has_own_connections: Whether it uses connections of its carrier, not those of TensorFlow's runtime.
         is_direct: Whether each host sends to each other one, instead of around a ring of hosts.
         is_joined: Whether only one message leaves a host with several replicas.
         is_proxied: Whether workers have copies of the value, which follow its update.
@@ -101,7 +101,7 @@ class Synchronizer(abc.ABC):
     """What becomes of a variable, in a sentence: it "is all-reduced"."""
 
     sends_factors: ClassVar[bool] = False
-    """Whether sufficient factors travel in the place of the gradient."""
+    """Whether sufficient factors travel instead of the gradient."""
 
     @classmethod
     def summary(cls) -> str:
@@ -169,7 +169,7 @@ class Synchronizer(abc.ABC):
         """The messages of a shard as they really travel.
 
         Args:
-            message: What the shard has, before it is known who sends it to whom.
+            message: The shard's messages, before senders and receivers are known.
             graph: What holds for the whole strategy.
             later_reads: How many reads of the value wait for something.
 

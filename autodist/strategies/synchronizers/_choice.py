@@ -15,7 +15,7 @@ __all__ = ["Choice", "ChoiceContext"]
 
 @dataclass(frozen=True)
 class Choice:
-    """What a strategy may say of a variable, but for where its shards live and with what they travel.
+    """What a strategy may say about a variable, except where its shards live and what they travel with.
 
     Attributes:
         synchronizer: The ``type`` of its synchronizer.

@@ -29,8 +29,8 @@ __all__ = ["TileSynchronizer", "group_problems"]
 class TileSynchronizer(Synchronizer):
     """(Tile): each replica holds one part of the variable, computes with it, and updates it; no gradient travels.
 
-    The variable is cut along one dim into as many equal parts as there are replicas. What is computed of them is
-    computed where they are, so activations travel in the place of gradients (SoyBean, Tofu).
+    The variable is cut along one dim into as many equal parts as there are replicas. What is computed from them is
+    computed where they are, so activations travel instead of gradients (SoyBean, Tofu).
 
     Or replicas fall into groups: each group has all parts, and computes with them as one replica does with the whole
     variable. Then gradients of a part travel between the replicas, one of each group, that have it.
@@ -112,8 +112,8 @@ class TileSynchronizer(Synchronizer):
     def sent(self, message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
         """Nothing, with one group: neither the value nor its gradient leaves the replica.
 
-        Of several groups one host of each has a part. What these send is told as what all hosts would send of a smaller
-        gradient, so that the parts together come to what a host sends and keeps.
+        With several groups, one host of each has a part. What these send is described as if all hosts sent a smaller
+        gradient, so that all parts together add up to what a host sends and keeps.
         """
         kept = message.changed(reads=0, lookup_rows=0.0).never_coded
         if self.between is None:
@@ -214,7 +214,7 @@ def _lines(strategy: Strategy, groups: int) -> list[tuple[str, ...]]:
 
 
 def group_problems(groups: int, replicas: Sequence[str], spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield why replicas can't fall into so many groups on a cluster, whatever the graph."""
+    """Yield why replicas can't fall into this many groups on a cluster, whatever the graph."""
     if len(replicas) % groups:
         reason = "each group has all parts of tiled variables"
         yield Problem(None, "groups", f"{groups}", f"divisors of the {len(replicas)} replicas", reason)

@@ -167,7 +167,7 @@ class EmulatedCluster:
         self._network.shape(host, number, rate)
 
     def cut(self, host: str, other: str | None = None) -> None:
-        """Cut a host off the network, or from one other host alone; it runs on, and nobody is told."""
+        """Cut a host off the network, or from one other host alone; it runs on, and the other end does not notice."""
         self._connect(host, other, is_up=False)
 
     def heal(self, host: str, other: str | None = None) -> None:

@@ -100,7 +100,7 @@ class EmulatedHost:
         self._init = int(Path(f"/proc/{self._keeper.pid}/task/{self._keeper.pid}/children").read_text().split()[0])
 
     def crash(self) -> None:
-        """End it as a power cut does: the link goes first, so nobody hears a word of it."""
+        """End it as a power cut does: the link goes first, so no other host notices."""
         self._network.unplug(self.number)
         if self.is_up:
             os.kill(self._init, signal.SIGKILL)  # the first of its PID namespace: the kernel ends all others with it
@@ -109,7 +109,7 @@ class EmulatedHost:
         self._network.forget(self.name)
 
     def wait_until_dead(self) -> None:
-        """Wait for the end that somebody else has made of it."""
+        """Wait until a process that something else has ended is gone."""
         if self._keeper is not None:
             self._keeper.wait(_END_TIMEOUT_S)
 

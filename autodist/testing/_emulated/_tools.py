@@ -53,7 +53,7 @@ def why_not_here() -> str | None:
 
 @functools.lru_cache(maxsize=1)
 def _refusal() -> str | None:
-    """What the kernel says to the kinds of things that hosts are made of; root of a container may lack the right."""
+    """What the kernel says about the kinds of things that hosts need; root of a container may lack the right."""
     try:
         run_tool("unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "/bin/sh", "-euc", _TRIAL)
     except LaunchError as error:

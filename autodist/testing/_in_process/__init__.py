@@ -1,4 +1,4 @@
-"""Workers in one process: what kernels make of a step, running, without a launcher and without other processes."""
+"""Workers in one process: the steps that kernels make, running, without a launcher and without other processes."""
 
 from autodist.testing._in_process._against_one_device import certify_in_process
 from autodist.testing._in_process._in_process_cluster import InProcessCluster

@@ -94,7 +94,7 @@ class InProcessCluster:
         return list(self._pool.map(lambda worker: worker.step(batch), self.workers))
 
     def settle(self, steps: int) -> None:
-        """Wait until servers have applied what every worker has sent in so many steps."""
+        """Wait until servers have applied what every worker has sent in this many steps."""
         for worker in self.workers:
             worker.settle([steps] * len(self.workers))
 

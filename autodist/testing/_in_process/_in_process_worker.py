@@ -27,7 +27,7 @@ class InProcessWorker:
 
     Attributes:
         rank: The worker among all, from 0.
-        graph: What the kernels have made of the step for it.
+        graph: The step that the kernels have made for it.
         session: The TensorFlow session that runs it.
         servers: What it applies for others alongside its own steps.
 
@@ -88,7 +88,7 @@ class InProcessWorker:
         return made
 
     def settle(self, steps: Sequence[int]) -> None:
-        """Wait until what workers have sent in so many steps, by rank, has been applied here."""
+        """Wait until what workers have sent in this many steps, by rank, has been applied here."""
         for server in self.servers:
             server.wait_for(server.expected_rounds(list(steps)), _TIMEOUT_S)
 

@@ -14,7 +14,7 @@ _CAPACITY = 8
 
 
 def by_queues(graph_def: Any, rank: int, world_size: int) -> Any:
-    """Return a worker's graph with queues in the place of the library's operations.
+    """Return a worker's graph with queues instead of the library's operations.
 
     Args:
         graph_def: What the kernels have made.

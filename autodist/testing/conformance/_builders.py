@@ -63,4 +63,4 @@ def _broken_on(builder: StrategyBuilder, graph: TrainingGraph, spec: ResourceSpe
     if attempted(lambda: builder.build(graph, spec))[0] != strategy:
         yield "its strategy is another one each time, so workers would not agree"
     if attempted(lambda: Strategy.from_json(strategy.to_json()))[0] != strategy:
-        yield "its strategy does not survive JSON: lists in the place of tuples, perhaps"
+        yield "its strategy does not survive JSON: lists instead of tuples, perhaps"

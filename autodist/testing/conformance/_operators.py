@@ -1,4 +1,4 @@
-"""Whether what is said of an operator is what its kernel does: tiles together give the whole."""
+"""Whether the description of an operator is what its kernel does: tiles together give the whole."""
 
 from __future__ import annotations
 

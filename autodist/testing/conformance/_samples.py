@@ -70,7 +70,7 @@ def _random_variables(source: random.Random, count: int) -> Iterator[Variable]:
 
 
 def sample_specs() -> dict[str, ResourceSpec]:
-    """Clusters, by what they are made of."""
+    """Clusters, by their parts."""
     return {
         "one CPU": _spec((1, 0)),
         "one host with two CPU devices": _spec((2, 0)),

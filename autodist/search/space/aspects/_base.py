@@ -18,7 +18,7 @@ class Aspect(abc.ABC):
     """What users call it."""
 
     changes_results: ClassVar[bool] = False
-    """Whether its options train otherwise than one device does: such aspects are left out unless they are asked for."""
+    """Whether its options train differently from one device: such aspects are left out unless they are asked for."""
 
     is_simulated: ClassVar[bool] = True
     """Whether simulators know what its options take; of others only trials tell."""

@@ -51,10 +51,10 @@ class Proxies(Aspect):
 
 @final
 class Staleness(Aspect):
-    """How far the fastest worker may be ahead, or that nobody waits.
+    """How far the fastest worker may be ahead, or that no worker waits.
 
     Simulators suppose that all workers wait for each other in each step. What a step gains otherwise depends on how
-    uneven the hosts' steps are, which nobody knows beforehand.
+    uneven the hosts' steps are, which is not known beforehand.
     """
 
     name: ClassVar[str] = "staleness"
