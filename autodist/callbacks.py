@@ -168,7 +168,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
 
     def _restore(self, found: dict[str, Any]) -> None:
         if found["batch"]:
-            self._position.build(self.model)  # metrics too: they stand in the middle of the epoch
+            self._position.build(self.model)  # metrics too: they are those of the middle of an epoch
         callbacks = best_weights(self._others)
         kept = [c for c, has_weights in zip(callbacks, found["best_weights"], strict=True) if has_weights]
         for callback, weights in zip(kept, self._restore_values(len(kept)), strict=True):

@@ -76,7 +76,7 @@ def sources_of_others(process: Process, listeners: Sequence[Listener]) -> set[st
     """The addresses from which the other workers will connect to this one; all workers call this."""
     own: set[str] = set()
     for address in {address for one in listeners for address in (one.listens, one.address) if address}:
-        with contextlib.suppress(OSError):  # who needs it reports what can't be reached
+        with contextlib.suppress(OSError):  # its user reports what can't be reached
             own.update(map(source_towards, ips_of(address)))
     every = _told_by_all(process, _SOURCES, sorted(own))
     return {address for rank, sources in enumerate(every) if rank != process.rank for address in sources}

@@ -80,7 +80,7 @@ class HorovodRendezvous(HttpServer):
         """Return what a worker has written, after a short wait; None if there is nothing."""
         try:
             return self._board.get(self._name(scope, key), _WAIT_S)
-        except (TimedOut, WorkerFailed):  # who asks in a run that has failed will be ended in order
+        except (TimedOut, WorkerFailed):  # a worker that asks in a run that has failed will be ended in order
             return None
 
     def write(self, scope: str, key: str, value: bytes) -> HTTPStatus:
@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answered(self) -> tuple[HTTPStatus, bytes]:
         words = self.path.split("/", 3)
-        # Horovod writes the port behind the secret.
+        # Horovod writes the port after the secret.
         if len(words) < 4 or not self.server.is_secret(words[1].partition(":")[0]):
             return HTTPStatus.FORBIDDEN, b""
         self.server.let_stay(self.connection)

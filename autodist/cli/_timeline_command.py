@@ -111,7 +111,7 @@ def _show(done: TracedStep, strategy: str, path: Path, as_json: bool) -> None:
     from autodist.timeline import summarize
 
     workers = summarize(done.timeline)
-    # A file's strategy tells by its builder who found it, which is no name to know it by.
+    # The builder of a file's strategy says what found it; people know it by the file's name.
     name = done.strategy.builder if done.strategy.builder.startswith("auto") else strategy
     if as_json:
         rows = [asdict(worker) for worker in workers]

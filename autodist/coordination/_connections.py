@@ -52,7 +52,7 @@ def sockets_to_all(worker: Worker, name: str) -> dict[int, socket.socket]:
         return found
     own = make_certificate()
     coordinator.put(f"{name}/certificate/{worker.rank}", own.text.encode())
-    for other in sorted(found):  # all come to the lower pairs of ranks first, so that nobody waits for ever
+    for other in sorted(found):  # all come to the lower pairs of ranks first, so that no worker waits for ever
         text = coordinator.get(f"{name}/certificate/{other}", here.start_timeout_s).decode()
         found[other].settimeout(here.start_timeout_s)
         try:

@@ -144,7 +144,7 @@ def _ours(
     updates_in_turn: bool,
 ) -> tuple[Kernel, ...]:
     """Our own kernels in their order; see :func:`kernels_for`."""
-    # Each stands where it does because of what is next to it:
+    # Each has its place because of its neighbours:
     return (
         # Parts of variables have names by now; servers, and what reads them, must know what other steps have decided.
         Settle(placement),

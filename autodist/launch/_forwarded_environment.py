@@ -27,7 +27,7 @@ _TRAVELLING = (
     *("PYTHONHASHSEED", "PYTHONWARNINGS", "PYTHONFAULTHANDLER", "PYTHONDEVMODE", "PYTHONUTF8", "PYTHONIOENCODING"),
     *("PYTHONOPTIMIZE", "PYTHONDONTWRITEBYTECODE", "PYTHONTRACEMALLOC", "PYTHONASYNCIODEBUG"),
 )
-# Of those, what says where this machine keeps something, or which place it has in somebody else's cluster.
+# Exceptions: where this machine keeps something, or its place in another cluster.
 _STAYING = ("TF_CONFIG", "KERAS_HOME")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REMEDIES = {

@@ -176,7 +176,7 @@ def shared() -> Callable[[list[tuple[str, Any]]], Shared]:
     known: dict[Any, Shared] = {}
 
     def one_of(pairs: list[tuple[str, Any]]) -> Shared:
-        # Of what is inside only the same is equal; 1 and True are not the same, but equal.
+        # Contents must be the same, not only equal: 1 and True are equal.
         key = tuple((k, type(v), id(v) if isinstance(v, dict | list) else v) for k, v in pairs)
         return known.setdefault(key, Shared(pairs))
 

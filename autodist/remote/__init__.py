@@ -29,7 +29,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # asyncssh, and the cryptography behind it, are imported by those only who reach for other machines.
+    # asyncssh, and the cryptography that it needs, are imported only for other machines.
     if name == "AsyncsshTransport":
         from autodist.remote._asyncssh import AsyncsshTransport
 

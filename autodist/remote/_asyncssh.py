@@ -20,7 +20,7 @@ __all__ = ["AsyncsshTransport"]
 _MOST_LOGINS = 64  # under way at a time
 _CLOSE_S = 2.0
 _BROKEN = (asyncssh.Error, OSError, RuntimeError)
-_FOR_JUMP = 0.9  # of the time for what is behind it, so that who is silent is the one who is named
+_FOR_JUMP = 0.9  # of the time for what is behind it, so that the silent machine is the one that is named
 
 
 class AsyncsshTransport(Transport):
@@ -72,8 +72,8 @@ class AsyncsshTransport(Transport):
         task = self._logins.get(way)
         if task is None or _is_over(task):
             task = self._logins[way] = asyncio.create_task(self._connect(way, login, timeout_s))
-            task.add_done_callback(_is_over)  # asyncio complains of errors that nobody has looked at
-        return await asyncio.shield(task)  # who waits may give up while others go on
+            task.add_done_callback(_is_over)  # asyncio complains about errors that were not read
+        return await asyncio.shield(task)  # one waiting task may give up while others go on
 
     async def _connect(self, way: Way, login: Login, timeout_s: float) -> asyncssh.SSHClientConnection:
         *before, stage = way
@@ -166,7 +166,7 @@ async def _end(connection: asyncssh.SSHClientConnection) -> None:
     connection.close()
     try:
         await asyncio.wait_for(connection.wait_closed(), _CLOSE_S)
-    except asyncio.TimeoutError:  # nobody is at the other end any more
+    except asyncio.TimeoutError:  # the other end is gone
         connection.abort()
 
 

@@ -130,7 +130,7 @@ class RunConsole:
 
     def _write(self, rank: int, line: OutputLine) -> None:
         console = self._errors if line.is_error else self._output
-        with self._lock, contextlib.suppress(BrokenPipeError, ValueError):  # nobody reads any more; the logs go on
+        with self._lock, contextlib.suppress(BrokenPipeError, ValueError):  # the reader is gone; the logs go on
             write_line(line.text, self._prefix(rank, line.is_error), console)
 
     def _prefix(self, rank: int, is_error: bool) -> str:

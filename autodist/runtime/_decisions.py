@@ -148,7 +148,7 @@ class Decisions:
 
     def _said(self, coordinator: CoordinatorClient, mine: Any, here: str) -> list[Any]:
         self._number += 1
-        # Two keys are enough: who writes to one again knows that all have read what is in the other.
+        # Two keys are enough: a worker writes to one again only after all have read the other.
         key = f"{self._prefix}/{self._number % 2}"
         with self._worker.whereabouts.at(here):
             coordinator.put(f"{key}/{self._worker.rank}", json.dumps([here, mine]).encode())

@@ -183,7 +183,7 @@ class CompiledStep:
                 values.extend([self._borrowed(k, array)] if used and self.graph.borrowed[k] is not None else [])
                 continue
             for start, stop in (split.ranges[place] for place in used):
-                # Of a batch without rows each replica gets just that.
+                # From a batch without rows each replica gets just that.
                 values.append(array[start:stop] if stop > start or split.total == 0 else self._borrowed(k, array))
         if split.rows[0]:
             self._last_rows = [a[:1] if s else a for a, s in zip(arguments.arrays, self._split, strict=True)]

@@ -65,7 +65,7 @@ class WholeBatches:
         mine = [tf.convert_to_tensor(array) for array, is_part in pairs if is_part]
         coordinator, timeout_s = self._worker.coordinator, self._worker.environment.start_timeout_s
         assert coordinator is not None, "one worker has whole batches"
-        key = f"{self._key}/{next(self._numbers) % 2}"  # who writes to one again knows that all have read the other
+        key = f"{self._key}/{next(self._numbers) % 2}"  # one is written again after all have read the other
         sent: list[str] = []
         with self._worker.whereabouts.at("evaluates or predicts"):
             for k, tensor in enumerate(mine):

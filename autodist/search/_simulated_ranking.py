@@ -126,7 +126,7 @@ def rank_offline(
     ranked = [Ranked(name, s, float(t), True) for (name, s), t in zip(known.items(), times, strict=True)]
     ids = {strategy.id for strategy in known.values()}
     found = [one for one in _strategies(fitting, searcher) if one.strategy.id not in ids]
-    # Of several that are alike the first is the best: a baseline.
+    # Among equal ones the first is the best: a baseline.
     ordered = sorted([*ranked, *found], key=lambda one: one.predicted_s)
     best = next((one for one in ordered if obeys(one.strategy, searcher.space.rules)), ordered[0])
     return Ranking(tuple(ordered), best, judge.scored)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["shard_messages", "shares", "state_messages"]
 
-_ROWS_BYTES = 12  # the number of examples of a worker, and two numbers that stand for the batch, float32
+_ROWS_BYTES = 12  # the number of examples of a worker, and two numbers that represent the batch, float32
 
 
 def shares(strategy: Strategy, hosts: tuple[str, ...], batch_size: int) -> dict[str, Share]:
@@ -111,7 +111,7 @@ def _parts_of(config: VariableConfig, variable: Variable) -> Iterator[tuple[int 
 def _of_shard(
     shard: ShardConfig, variable: Variable, shape: tuple[int, ...], rows: _Rows, graph: TrainingGraph
 ) -> ShardMessages:
-    # Of the rows that a step touches, each shard has its part; and each row is as wide as the shard.
+    # Each shard has its part of the rows that a step touches; and each row is as wide as the shard.
     fraction = shape[0] / variable.shape[0] if variable.shape and variable.shape[0] else 1.0
     itemsize = _itemsize(variable.dtype)
     row_bytes = prod(shape[1:]) * itemsize

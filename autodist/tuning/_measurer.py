@@ -296,7 +296,7 @@ class LaunchedMeasurer:
         failure = gang.result.failure
         if failure is None:
             return Failure("crash", "the workers have ended in the middle of a trial")
-        # Of those who send SIGKILL in the middle of a trial, the kernel that is out of memory is the likeliest.
+        # A SIGKILL in the middle of a trial most likely comes from a kernel that is out of memory.
         return Failure("memory" if failure.signal == "SIGKILL" else "crash", failure.message)
 
     def _turns(self, gang: _Gang) -> Turns:

@@ -196,7 +196,7 @@ def _leave(exit_code: int) -> NoReturn:
         try:
             stream.flush()
         except (OSError, ValueError):
-            continue  # closed by the script, or nobody reads it any more
+            continue  # closed by the script, or its reader is gone
     os._exit(exit_code)
 
 

@@ -21,7 +21,7 @@ def keep_generated_code_in(directory: Path) -> None:
     """
 
     def replace(module: ModuleType) -> None:
-        # Of `tempfile` the module uses nothing else; its own removal at the interpreter's exit stays.
+        # The module uses nothing else of `tempfile`; its own removal at the interpreter's exit stays.
         opened = functools.partial(tempfile.NamedTemporaryFile, dir=directory)
         module.tempfile = SimpleNamespace(NamedTemporaryFile=opened)  # type: ignore[attr-defined]
 

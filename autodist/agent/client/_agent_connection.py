@@ -136,7 +136,7 @@ class AgentConnection:
                     self._take(frame)
                 while self._is_full():
                     await asyncio.sleep(_HOLD_S)
-                    self._heard_s = asyncio.get_running_loop().time()  # it is not silent, nobody listens
+                    self._heard_s = asyncio.get_running_loop().time()  # it is not silent: this end does not listen
                 data = await self._channel.read(_READ_BYTES)
                 if not data:
                     break

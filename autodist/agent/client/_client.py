@@ -284,7 +284,7 @@ class Agent:
 
     async def check(self, within_s: float) -> None:
         """Have the machine answer that it is there; it is lost if it does not in time."""
-        with contextlib.suppress(HostUnreachable, TimedOut):  # who says that it is late is there
+        with contextlib.suppress(HostUnreachable, TimedOut):  # a machine that says it is late is alive
             try:
                 await asyncio.wait_for(self.call("site.ping", timeout_s=within_s + _MARGIN_S), within_s)
             except asyncio.TimeoutError:

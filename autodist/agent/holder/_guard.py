@@ -44,18 +44,18 @@ def main(settings: Settings) -> NoReturn:
         ours.close()
         _hold(settings, place, holders)
     holders.close()
-    _redirect(0)  # who writes to a holder that has ended is to notice it
+    _redirect(0)  # writing to a holder that has ended must fail
     os._exit(_guard(holder, ours, settings, directory))
 
 
 def _start_afresh() -> None:
     """Drop what a process inherits from the one that started it."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, nobody learns how a child ended
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, the end of a child can't be learned
     try:
         os.setsid()
     except PermissionError:
-        return  # it leads a process group, as with `ssh`: nobody else is in that
+        return  # it leads a process group, as with `ssh`, alone
 
 
 def _directory(settings: Settings) -> RunDirectory:

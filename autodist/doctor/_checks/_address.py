@@ -20,7 +20,7 @@ def check_address(examination: Examination) -> Iterator[Finding]:
     if len(examination.visits) < 2:
         return
     own = {visit.name: _usable(facts) for visit, facts in examination.known}
-    # Of two machines that mean a loopback address by their names, neither's Horovod can connect to the other's.
+    # If two machines mean a loopback address by their names, their Horovods can't connect to each other.
     names = [carrier.name for carrier in _at_own_names()]
     astray = [
         visit

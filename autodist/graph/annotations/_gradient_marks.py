@@ -218,7 +218,7 @@ def adopt_marks(handles: Sequence[Any]) -> None:
     Args:
         handles: By the gradients' numbers in that graph, the eager handle of the variable that each belongs to.
     """
-    for marker in _TRACING[-1:]:  # nobody asks for marks in other tracings
+    for marker in _TRACING[-1:]:  # marks are not needed in other tracings
         assert not marker.handles, "gradients of this step were marked before"
         marker.handles.extend(handles)
 

@@ -52,7 +52,7 @@ class FilledRows:
             dtype = tensor_dtype(self._nodes, tensor)
             zero = self._out.constant(f"{name}/zero", 0, dtype)
             kinds = {"T": dtype, "Tpaddings": "int32", "device": device}
-            # Not `Pad`: oneDNN makes one operator of it and a convolution behind it, which does not pad the batch.
+            # Not `Pad`: oneDNN fuses it with a convolution that follows, which does not pad the batch.
             self._made[value, replica] = self._out.add("PadV2", name, [value, missing, zero], **kinds)
         return self._made[value, replica]
 

@@ -48,7 +48,7 @@ class ParameterServers(Kernel):
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the module's docstring."""
-        alone = graph.layout.world_size == 1  # then nobody is ahead of anybody
+        alone = graph.layout.world_size == 1  # then no worker is ahead of another
         units = [u for u in units_of(graph, self.strategy) if alone or not u.synchronizer.is_asynchronous]
         if not units:
             return graph

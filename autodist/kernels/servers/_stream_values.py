@@ -65,7 +65,7 @@ class StreamValues(Kernel):
             if name not in unit.proxied
         }
         if any(variable.coupled for variable in graph.variables):
-            # Of earlier steps, which this one reads.
+            # Variables of earlier steps, which this one reads.
             served |= {name: graph.layout.rank_of_tf(home) for name, home in graph.placement.items() if name not in own}
         return {v.handle: (v, served[v.name]) for v in graph.variables if v.name in served}
 

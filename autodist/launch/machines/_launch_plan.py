@@ -20,7 +20,7 @@ __all__ = ["Rendezvous", "plan_workers"]
 
 _SLOWEST_HEARTBEAT_S = 2.0
 _FASTEST_HEARTBEAT_S = 0.1
-_NO_BOUND_S = 7 * 86400.0  # a wait of the runtime has a bound; this one nobody meets
+_NO_BOUND_S = 7 * 86400.0  # a wait of the runtime has a bound; no wait is that long
 _HERE = "127.0.0.1"
 
 

@@ -154,7 +154,7 @@ def _message(symptom: Symptom, worker: StartedWorker, tail: tuple[str, ...]) -> 
         place = _place_of_crash(tail)
         return f"{how} at {place}" if place else how
     where = f" at {note.place}" if note.place else ""
-    # Who ends by `sys.exit(2)` has usually said why just before, as `argparse` does.
+    # A script that ends by `sys.exit(2)` has usually said why just before, as `argparse` does.
     last = f" after the line `{tail[-1].strip()}`" if note.message.startswith(_EXIT) and tail else ""
     return f"{how}{where}: {note.message}{last}"
 

@@ -15,7 +15,7 @@ Pair = tuple[int, int]
 
 SILENCE_S = 12.0
 """How long a pair may be silent that a worker waits for."""
-_SILENCE_BETWEEN_STEPS_S = 60.0  # who traces, loads data or saves doesn't miss the others yet
+_SILENCE_BETWEEN_STEPS_S = 60.0  # a worker that traces, loads data or saves doesn't need the others yet
 _IDLE_S = 3.0  # workers report their steps every two seconds
 _MOST_LISTED = 8
 

@@ -113,7 +113,7 @@ class Checkpoints:
         if found is None or found.position is None:
             return found
         kind = CheckpointKind.of(found.position)
-        if kind is None:  # nobody can tell what its position means
+        if kind is None:  # the meaning of its position is unknown
             return FoundCheckpoint(found.path, None)
         if kind is not self._kind:
             raise UsageError(

@@ -92,7 +92,7 @@ class LoopCheckpoint:
         batches = iter(dataset)
         for _ in range(self._batch):
             next(batches, None)
-            self._engine.local_batches.is_pending = False  # nobody will miss it
+            self._engine.local_batches.is_pending = False  # it is not needed any more
         if self._batch:
             self._engine.gather()
         for batch in batches:

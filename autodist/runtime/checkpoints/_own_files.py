@@ -50,7 +50,7 @@ class OwnFile:
             if (found.st_size, found.st_ino, found.st_mtime_ns) == (self.size_bytes, self.inode, self.changed_ns):
                 return True
             return bool(self.digest) and found.st_size == self.size_bytes and _digest(path) == self.digest
-        except OSError:  # gone, or nobody can say what it is
+        except OSError:  # gone, or not readable
             return False
 
 

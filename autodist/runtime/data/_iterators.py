@@ -58,7 +58,7 @@ def _drop(held: list[Any]) -> None:
     thread.start()
     try:
         thread.join(_USUAL_S)
-    except KeyboardInterrupt:  # Python ignores what is raised here; the program must hear of it
+    except KeyboardInterrupt:  # Python ignores what is raised here; the program must get it
         again = threading.Timer(_AGAIN_S, _thread.interrupt_main)
         again.daemon = True
         again.start()

@@ -45,7 +45,7 @@ def _mapped(dataset: Any, given: Sequence[bool], size: int) -> tuple[bool, ...]:
     if len(function.outputs) != size:
         return (any(given) or _has_draws(graph_def, is_parallel),) * size
     drawing = _drawing_functions(graph_def, is_parallel)
-    # Of tensors with several components, it is not known which is which.
+    # If tensors have several components, it is not known which is which.
     drawn = {tensor.op.name for tensor, is_drawn in zip(function.inputs, given, strict=False) if is_drawn}
     found = -1
     while found < len(drawn):

@@ -63,7 +63,7 @@ def _selective(accept: Callable[..., int]) -> Callable[..., int]:
     """A function for C that accepts like another one, but turns some away."""
 
     def selective(listener: int, *rest: Any) -> int:
-        # Not one at a time: who has turned one away may not be told again that there are more.
+        # Not one at a time: after one was turned away, the others may not be announced again.
         while (found := accept(listener, *rest)) >= 0:
             try:
                 why = _why_not(found)

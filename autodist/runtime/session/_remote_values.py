@@ -54,7 +54,7 @@ class _RemoteValues:
         """
         if self._is_open or worker.world_size == 1:
             return
-        # Of a pair each has one connection on which it asks, and one on which it answers.
+        # Each worker of a pair has one connection on which it asks, and one on which it answers.
         for turn, asks_higher in enumerate((True, False)):
             for other, connection in sockets_to_all(worker, f"values/{turn}").items():
                 if (other > worker.rank) is asks_higher:
@@ -132,7 +132,7 @@ class _RemoteValues:
             if read is None:
                 raise KeyError(container)
             values = [np.ascontiguousarray(value) for _, value in read(names)]
-        except Exception as error:  # the session is gone, or never had them: who asks must know
+        except Exception as error:  # the session is gone, or never had them: the asking worker must know
             why = "it has left the scope" if isinstance(error, KeyError) else str(error).partition("\n")[0]
             _send_message(connection, {"error": why})
             return

@@ -87,7 +87,7 @@ def _admit(worker: Worker, port: int, addresses: set[str]) -> bool:
     addresses = {ip for address in addresses for ip in ips_of(address)}
     sources = set()
     for address in addresses:
-        with contextlib.suppress(OSError):  # who needs it reports what can't be reached
+        with contextlib.suppress(OSError):  # its user reports what can't be reached
             sources.add(source_towards(address))
     coordinator.put(f"server/{worker.rank}/from", json.dumps(sorted(sources)).encode())
     others = (json.loads(coordinator.get(f"server/{rank}/from", timeout_s)) for rank in range(worker.world_size))
@@ -106,7 +106,7 @@ def _reserved_port() -> Iterator[tuple[int, Callable[[], None]]]:
     for port in candidates:
         holder = socket.socket()
         try:
-            holder.bind(("", port))  # nobody can connect: it does not listen
+            holder.bind(("", port))  # no process can connect: it does not listen
         except OSError:
             holder.close()
             continue

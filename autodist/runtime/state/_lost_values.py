@@ -47,7 +47,7 @@ class _LostValues:
             shape: Its shape.
             error: Why, and what to do; see :func:`lost_with`.
         """
-        release_eager(handle, dtype)  # for who holds the handle itself
+        release_eager(handle, dtype)  # for readers that hold the handle itself
         self._lost[id(handle)] = _Lost(handle, dtype, shape, error)
 
     def check(self, handle: Any) -> None:

@@ -82,7 +82,7 @@ class _Known:
             choices.append(choice)
             shards += [shard for config in own for shard in config.shards]
         if not self._masks[:, choices].all(1).any():
-            return None  # each would do, but they can't stand side by side
+            return None  # each would do, but they exclude each other
         return choices, list(map(self._server, shards)), list(_small(map(_group, shards)))
 
     def _bare(self, config: VariableConfig) -> VariableConfig:

@@ -273,7 +273,7 @@ def _compressor_problems(text: str) -> Iterator[str]:
     try:
         compressors.get(text)
     except StrategyError as error:
-        yield f"is `{text}`: {error.message.splitlines()[0]}"  # what is known stands in the lines below
+        yield f"is `{text}`: {error.message.splitlines()[0]}"  # the lines below say what is known
 
 
 def _partition_problems(partition: Dim | tuple[int | tuple[int, ...], ...] | None) -> Iterator[tuple[_Path, str]]:

@@ -28,7 +28,7 @@ def compressors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) ->
     for config in strategy.variables:
         variable = variables.get(config.variable)
         if variable is None or all(shard.compressor is None for shard in config.shards):
-            continue  # that there is no such variable is another check's to tell
+            continue  # another check reports an unknown variable
         for shape, shard in zip(_shapes(config, variable), config.shards, strict=False):
             if shard.compressor is None or is_factors(shard.compressor):  # these have a check of their own
                 continue
