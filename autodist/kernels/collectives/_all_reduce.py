@@ -51,7 +51,7 @@ class AllReduceGradients(Kernel):
         for point in graph.points:
             synchronizer = given_to(AllReduceSynchronizer, self.strategy, point.variable)
             if synchronizer is not None:
-                # Points that depend on another point of a group (an update that the next gradient sees) can't go with it.
+                # A point that depends on another one (an update that the next gradient sees) can't go with it.
                 label = f"group_{synchronizer.group}/layer_{point.layer}{_among(point)}"
                 groups.setdefault(label, (synchronizer.communicator, []))[1].append(point)
         return _reduced(graph, groups, self.step, _JOINED_BYTES)
