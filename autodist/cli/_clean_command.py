@@ -16,7 +16,7 @@ __all__ = ["clean"]
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @click.option("--keep", metavar="N", type=click.IntRange(0), default=0, show_default=True, help="Newest runs to leave.")
 @click.option("--cache", is_flag=True, help="Remove the profiles in the user's cache as well.")
-@click.option("-y", "--yes", is_flag=True, help="Remove it. Without this, it is only told what would be removed.")
+@click.option("-y", "--yes", is_flag=True, help="Remove it. Without this, only say what would be removed.")
 @debug_option
 def clean(runs: tuple[str, ...], keep: int, cache: bool, yes: bool) -> None:
     """Remove the files of runs that have ended, below ./runs; with RUNs, those of these only.

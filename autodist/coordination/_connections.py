@@ -60,7 +60,7 @@ def sockets_to_all(worker: Worker, name: str) -> dict[int, socket.socket]:
         except OSError as error:
             raise LaunchError(
                 f"worker {worker.rank} can't encrypt its connection to worker {other}: {error}",
-                hint="somebody may stand between them and change what they send; else see the other worker's log",
+                hint="somebody between them may change what they send; else see the other worker's log",
             ) from error
         found[other].settimeout(None)
     return found

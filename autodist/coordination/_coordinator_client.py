@@ -190,7 +190,7 @@ class CoordinatorClient:
     def _unreachable(self, error: Exception, after_s: float) -> LaunchError:
         return LaunchError(
             f"worker {self.rank} lost the coordinator at {self.address}:{self.port} after {after_s:.1f} s: {error}",
-            hint="the launcher has ended, or a firewall stands between; look at the launcher's console",
+            hint="the launcher has ended, or a firewall is in the way; look at the launcher's console",
         )
 
 

@@ -224,7 +224,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _assumptions(cost: Cost) -> str:
-    supposed = " (supposed: nobody has said; give `--batch-size`)" if cost.is_batch_supposed else ""
+    supposed = " (assumed, since it is unknown: give `--batch-size`)" if cost.is_batch_supposed else ""
     told = [f"{cost.batch_size} examples in all{supposed}"]
     told += [
         f"{rows:,.0f} rows of {name}{' (a guess: one per example)' if name in cost.guessed else ''}"

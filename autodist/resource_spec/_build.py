@@ -202,7 +202,7 @@ def _pairs(link: LinkSection, hosts: Mapping[str, Host] | None) -> list[tuple[st
         more = f" and {len(unknown) - 3:,} more" if len(unknown) > 3 else ""
         raise SpecError(f"names unknown hosts: {names}{more}{did_you_mean(next(iter(unknown)), hosts)}")
     if len(ends[0]) * len(ends[1]) > _MOST_LINKS:
-        raise SpecError(f"stands for more than {_MOST_LINKS:,} links")
+        raise SpecError(f"means more than {_MOST_LINKS:,} links")
     if ends[0] == ends[1] and len(ends[0]) > 1:
         return list(itertools.combinations(ends[0], 2))
     return list(itertools.product(*ends))

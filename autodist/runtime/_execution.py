@@ -162,6 +162,6 @@ class Execution:
     def _check_not_failed(self) -> None:
         if self._failed and self._worker.world_size > 1:
             raise WorkerFailed(
-                "a step has failed on this worker, so that the others wait for it in vain: training can't go on",
+                "a step has failed on this worker, and the others wait for it: training can't go on",
                 hint="let the error of that step end the script",
             )

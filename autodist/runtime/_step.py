@@ -26,7 +26,7 @@ class _Batch(enum.Enum):
 
     GLOBAL = "all of it"
     LOCAL = "its part"
-    NONE = "a part without examples; it may be that nobody has any"
+    NONE = "a part without examples, perhaps as all others"
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def connect(
     if wrong is not None:
         raise LaunchError(
             f"worker {rank} can't encrypt its connection to {wrong.decode()}",
-            hint="somebody may stand between them and change what they send; else see the other worker's log",
+            hint="somebody between them may change what they send; else see the other worker's log",
         )
 
 

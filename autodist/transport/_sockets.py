@@ -119,11 +119,11 @@ def _called(endpoint: Endpoint, rank: int, other: int, secret: bytes, until_s: f
             connection.sendall(hello(rank, nonce))
             why = difference(_received(connection, len(OPENING)))
             if why is not None:
-                raise ConnectionError(f"who listens there {why}; all hosts need the same version of AutoDist")
+                raise ConnectionError(f"the listener there {why}; all hosts need the same version of AutoDist")
             challenge = _received(connection, NONCE_BYTES + PROOF_BYTES)
             theirs, told = challenge[:NONCE_BYTES], challenge[NONCE_BYTES:]
             if not hmac.compare_digest(told, proof(secret, b"listens", rank, other, nonce, theirs)):
-                raise ConnectionError("who listens there is not of this run")
+                raise ConnectionError("the listener there is not of this run")
             connection.sendall(proof(secret, b"calls", rank, other, nonce, theirs))
             stack.pop_all()
     except OSError as error:

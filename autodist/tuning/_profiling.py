@@ -105,7 +105,7 @@ def _measured(
     if isinstance(trace, Failure):
         raise WorkerFailed(
             f"the step could not be profiled ({trace.reason}): {trace.message}",
-            hint="`autodist search` goes by an estimate then",
+            hint="`autodist search` uses an estimate then",
         )
     measured = Profile.measured(graph, trace)
     try:

@@ -110,7 +110,7 @@ def test_a_script_without_a_step(shell):
         (["nowhere.py"], "the script `nowhere.py` does not exist"),
         ([TRAIN, "--steps", "0"], "0 is not in the range x>=1"),
         ([TRAIN, "--longest", "0"], "a profile was asked for of 10 steps in 0 s, allowed: 1 or more, above 0"),
-        ([TRAIN, "--epochs", "3"], "options of the script stand after `--`"),
+        ([TRAIN, "--epochs", "3"], "options of the script follow `--`"),
     ],
 )
 def test_mistakes_are_told_before_anything_starts(shell, inside, arguments, message):

@@ -225,7 +225,7 @@ def test_rules_that_leave_nothing(shell):
         ([TRAIN, "--fix", "embedding"], "`embedding` pins nothing"),
         ([TRAIN, "--trial-timeout", "-1"], "the longest time of a trial is -1 s, it must be a number above 0"),
         ([TRAIN, "--trials", "0"], "0 is not in the range x>=1"),
-        ([TRAIN, "--epochs", "3"], "options of the script stand after `--`"),
+        ([TRAIN, "--epochs", "3"], "options of the script follow `--`"),
     ],
 )
 def test_mistakes_are_told_before_anything_starts(shell, inside, arguments, message):

@@ -242,5 +242,5 @@ def test_two_backups_in_one_fit_are_refused(tmp_path):
 def test_data_that_is_too_short(tmp_path):
     with pytest.raises(Stop):
         train(tmp_path, (0, 5))
-    with pytest.raises(UsageError, match="the data ends after 2 batches, but training stood behind 5"):
+    with pytest.raises(UsageError, match="the data ends after 2 batches, but training was at batch 5"):
         train(tmp_path, x=lambda: dataset().take(2))

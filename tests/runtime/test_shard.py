@@ -188,7 +188,7 @@ def test_incomplete_batches_are_dropped_if_they_were():
     [
         (lambda: tf.data.Dataset.range(9).batch(4), "file", "is made of a RangeDataset, not of files"),
         (lambda: tf.data.Dataset.range(9).batch(2), "element", "too few for the 3 replicas"),
-        (lambda: tf.data.Dataset.range(9).batch(4).take(1), "element", "there is a TakeDataset behind them"),
+        (lambda: tf.data.Dataset.range(9).batch(4).take(1), "element", "a TakeDataset follows them"),
         (lambda: tf.data.Dataset.range(9).batch(3, drop_remainder=True).map(abs), "element", "of a fixed size"),
         (lambda: tf.data.Dataset.range(9).shuffle(9).batch(3), "batch", "shuffled without a seed"),
         (lambda: tf.data.Dataset.range(9).shuffle(9).batch(3), "auto", "shuffled without a seed"),

@@ -86,7 +86,7 @@ def test_poseidon_knows_the_batch_of_the_graph(captured, batch, replicas, wide):
 def test_poseidon_takes_servers_where_nobody_has_said_the_batch(captured):
     strategy = Poseidon().build(captured, spec("h0", "h1"))
     assert set(kinds(strategy).values()) == {"PS"}
-    assert strategy.builder.startswith("Poseidon(): all variables on servers, for nobody has said how many examples")
+    assert strategy.builder.startswith("Poseidon(): all variables on servers, because the number of examples")
     nothing_to_say = Poseidon().build(graph(variable("w")), spec("h0", "h1"))
     assert nothing_to_say.builder == "Poseidon()"
 

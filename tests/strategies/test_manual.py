@@ -172,7 +172,7 @@ graph: {replica: ["h0:CPU:0"]}
         "  plan.yml:5:5: `*/bias.ps.destination` is 3, allowed: a text",
         "  plan.yml:6:26: `*/bias.all_reduce.chunk_size` is 0, allowed: a whole number of at least 1",
         "  plan.yml:6:26: `*/bias.all_reduce.chunk_size` is given together with `group`, allowed: one of the two",
-        "  plan.yml:8:8: `dense*.ps.staleness` is 1 with `sync: false`, allowed: 0 (nobody is waited for)",
+        "  plan.yml:8:8: `dense*.ps.staleness` is 1 with `sync: false`, allowed: 0 (workers do not wait)",
         "  plan.yml:9:3: `dense*.compressor` is `FP17`: the compressor `FP17` is unknown, did you mean `FP16`?",
         "  plan.yml:10:1: `head*` has no synchronizer, allowed: one of `ps`, `all_reduce`, `broadcast`",
         "  plan.yml:10:21: `head*.partition[0]` is not allowed: parts and their sizes are whole numbers of at least 1",

@@ -135,7 +135,7 @@ def test_unknown_missing_and_repeated_variables():
 @pytest.mark.parametrize(
     ("replicas", "sentences"),
     [
-        ((), ["list of replicas is empty, allowed: at least one device (somebody must compute)"]),
+        ((), ["list of replicas is empty, allowed: at least one device (some device must compute)"]),
         (
             ("h0:CPU:0", "h0:CPU:0", "h1:GPU:0"),
             [

@@ -210,4 +210,4 @@ class Idle(SynchronizerKernel):
 def test_a_kernel_that_lets_gradients_be_is_told():
     with pytest.raises(ConformanceFailed) as caught:
         check_synchronizer(Loose("horovod"), [Idle()])
-    assert caught.value.message.endswith("its kernel leaves the gradient of `kernel` as it is on each worker")
+    assert caught.value.message.endswith("its kernel leaves the gradient of `kernel` unchanged on each worker")

@@ -73,7 +73,7 @@ def test_a_connection_is_not_kept_for_ever_when_nothing_comes_back():
 def test_who_does_not_know_the_secret_is_refused():
     found = connect_all(2, secrets={1: b"of another run"}, timeout_s=4.0)
     assert "worker 0 was not connected to by all others in time, missing: 1" in found[0].message
-    assert "who listens there is not of this run" in found[1].message
+    assert "the listener there is not of this run" in found[1].message
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ class ScriptCommand(SectionedCommand):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            message = f"{error.message.rstrip('.')}; options of the script stand after `--`."
+            message = f"{error.message.rstrip('.')}; options of the script follow `--`."
             raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
 
 

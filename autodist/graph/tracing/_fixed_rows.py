@@ -43,7 +43,7 @@ def refuse_fixed_beside_rows(graph: TrainingGraph, names: Sequence[str], line_of
                 f"the batch, so that every replica gets all of it: op `{name}` ({analysis.nodes[name].op}) at "
                 f"{line_of(name)}",
                 hint="what belongs to the batch must be an argument with as many rows as the batch; of what does not, "
-                "have the step pick what each example needs, by `tf.gather` for one",
+                "have the step pick what each example needs, for example by `tf.gather`",
             )
 
 

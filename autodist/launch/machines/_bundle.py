@@ -87,7 +87,7 @@ class Bundle:
         """
         if self._is_too_much:
             raise UsageError(
-                f"the script and what is to go with it, below `{self.root}`, are {len(self.files):,} files of "
+                f"the script and the files that go with it, below `{self.root}`, are {len(self.files):,} files of "
                 f"{self.size_bytes / 1e6:,.0f} MB; at most {_MOST_FILES:,} of {_MOST_BYTES / 1e6:.0f} MB are sent",
                 hint="have it under the same path on all hosts (a shared file system, `git clone`), or the script with "
                 "what it imports in a directory of its own",

@@ -171,7 +171,7 @@ def _hint(symptom: Symptom, host: str) -> str:
     if symptom.lost:
         return "the machine may be down or cut off; workers on it end by themselves as soon as they miss the launcher"
     if status is not None and status.signal:
-        return _SIGNAL_HINTS.get(status.signal, f"somebody has sent it {status.signal}")
+        return _SIGNAL_HINTS.get(status.signal, f"it was sent {status.signal}")
     is_elsewhere = host.partition("#")[0] != "localhost"
     if note is not None and note.hint:
         return note.hint

@@ -88,9 +88,9 @@ def read_pipeline(dataset: Any) -> Pipeline:
     while type(node).__name__ not in _BATCHINGS:
         if not _is_known(node):
             raise UsageError(
-                f"`shard` can't see how the dataset makes batches: there is a {name_of(node)} behind them",
-                hint="let `batch` or `padded_batch` be the last operation, with `map`, `prefetch` and `repeat` at most "
-                'behind it; or `shard(dataset, by="batch")`',
+                f"`shard` can't see how the dataset makes batches: a {name_of(node)} follows them",
+                hint="let `batch` or `padded_batch` be the last operation, followed by `map`, `prefetch` and `repeat` "
+                'at most; or `shard(dataset, by="batch")`',
             )
         behind.insert(0, node)
         node = node._input_dataset

@@ -59,7 +59,7 @@ def _check_dense(spec: Any) -> None:
             raise UsageError(
                 f"the dataset's elements have a {type(part).__name__.removesuffix('Spec')} at {path or 'their place'}, "
                 f"{part}; replicas share batches of dense tensors",
-                hint=f"make it dense in each batch, by `dataset.map` behind `batch`: {dense} in its place",
+                hint=f"make it dense in each batch, by `dataset.map` after `batch`: {dense} in its place",
             )
 
 

@@ -58,7 +58,7 @@ class LocalBatches:
         if self._worker.is_chief and self._worker.world_size > 1 and not self._has_warned:
             _LOG.warning(
                 "a loop over `ad.shard(dataset)` goes on to the next batch, and has given the last one to no step. "
-                "What is computed from it outside of steps, metrics for one, is computed from each worker's part "
+                "What is computed from it outside of steps, such as metrics, is computed from each worker's part "
                 "alone: do that in an `@ad.function`, or loop over the dataset itself"
             )
         self._has_warned = True

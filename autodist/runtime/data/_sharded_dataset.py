@@ -270,9 +270,9 @@ def _check_order(dataset: Any) -> None:
     """All workers must find the same elements in the same order where each takes some of them."""
     if of_service(dataset):
         raise UsageError(
-            "`shard` was given a dataset of tf.data's service, which deals elements out in no certain order: it can't "
-            "be told which of them are whose",
-            hint="have the service deal them out: `processing_mode='distributed_epoch'` or a dynamic sharding policy, "
+            "`shard` was given a dataset of tf.data's service, which divides elements in no certain order: it is not "
+            "known which worker gets which",
+            hint="have the service divide them: `processing_mode='distributed_epoch'` or a dynamic sharding policy, "
             "a `job_name`, and `autodist.scope(batch='local')` with a loop over the dataset itself",
         )
     operation = of_no_order(dataset)

@@ -73,7 +73,7 @@ class FitPosition:
                 self.last_batch = next(current)  # type: ignore[arg-type]
             except StopIteration:
                 raise UsageError(
-                    f"the data ends after {self._taken} batches, but training stood behind {place['taken']}",
+                    f"the data ends after {self._taken} batches, but training was at batch {place['taken']}",
                     hint="the data must be the same in all attempts; or remove the checkpoint",
                 ) from None
         self._epochs._num_batches = place["num_batches"]

@@ -110,7 +110,7 @@ class _RemoteValues:
                 self._asked.pop(rank).close()
                 if isinstance(error, TimeoutError):
                     raise TimedOut(
-                        f"worker {rank} has not told `{names[0]}` within {timeout_s:g} s",
+                        f"worker {rank} has not sent `{names[0]}` within {timeout_s:g} s",
                         hint=f"it is stopped, or its link is slow: {_see_log(rank)}",
                     ) from error
                 if isinstance(error, OSError):

@@ -67,7 +67,7 @@ def refuse_meaningless(rules: Sequence[Rule], variables: Collection[str], choice
     mistakes = [mistake for rule in dict.fromkeys(rules) for mistake in _mistakes(rule, variables, words)]
     if mistakes:
         allowed = ", ".join(sorted(words, key=lambda word: ("=" in word, word)))
-        raise UsageError("\n".join(mistakes), hint=f"`*` and `?` stand for parts of names; choices are {allowed}")
+        raise UsageError("\n".join(mistakes), hint=f"`*` and `?` match parts of names; choices are {allowed}")
 
 
 def _mistakes(rule: Rule, variables: Collection[str], words: Collection[str]) -> Iterable[str]:

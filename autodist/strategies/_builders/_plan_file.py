@@ -255,7 +255,7 @@ def _server_problems(section: ServerSection) -> Iterator[tuple[_Path, str]]:
     if section.staleness < 0:
         yield ("staleness",), f"is {section.staleness}, allowed: a whole number of at least 0"
     if section.staleness and not section.sync:
-        yield ("staleness",), f"is {section.staleness} with `sync: false`, allowed: 0 (nobody is waited for)"
+        yield ("staleness",), f"is {section.staleness} with `sync: false`, allowed: 0 (workers do not wait)"
 
 
 def _group_problems(section: GroupSection) -> Iterator[tuple[_Path, str]]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Poseidon"]
 
 _SERVED = "all variables on servers"
-_UNKNOWN = f"{_SERVED}, for nobody has said how many examples a batch has: give `batch_size`"
+_UNKNOWN = f"{_SERVED}, because the number of examples of a batch is unknown: give `batch_size`"
 
 
 @final

@@ -48,7 +48,7 @@ def _shards(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Ite
 def _replicas(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     counts, known = Counter(strategy.graph.replicas), {device.name for device in spec.devices}
     if not counts:
-        yield Problem(None, "list of replicas", "empty", "at least one device", "somebody must compute")
+        yield Problem(None, "list of replicas", "empty", "at least one device", "some device must compute")
     for name, count in counts.items():
         if name not in known:
             yield Problem(None, "replica", f"{name!r}", listed(known), "the cluster has no such device")

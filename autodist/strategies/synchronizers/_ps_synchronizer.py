@@ -129,7 +129,7 @@ class PSSynchronizer(Synchronizer):
         if compressor.in_step and self.is_asynchronous:
             yield (
                 "a synchronous server without staleness, AllReduce, or another compressor",
-                "a message can be decoded only by who is in the same step as its sender",
+                "only a worker in the same step as the sender can decode a message",
             )
 
     def columns(self) -> Columns:
@@ -206,7 +206,7 @@ def _staleness(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> 
             yield Problem(name, "staleness", f"{synchronizer.staleness}", f"up to {_MOST_STALENESS}", reason)
         if synchronizer.staleness and not synchronizer.sync:
             given = f"{synchronizer.staleness} with `sync` false"
-            yield Problem(name, "staleness", given, "0", "asynchronous training waits for nobody, so nothing bounds it")
+            yield Problem(name, "staleness", given, "0", "asynchronous workers do not wait, so nothing bounds it")
 
 
 def _transfer(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:

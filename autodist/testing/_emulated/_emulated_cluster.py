@@ -67,7 +67,7 @@ class EmulatedCluster:
     ) -> None:
         reason = why_not_here()
         if reason is not None:
-            raise LaunchError(f"hosts can't be emulated here: {reason}", hint="it works as root on Debian and its like")
+            raise LaunchError(f"hosts can't be emulated here: {reason}", hint="it works as root, on Debian and similar")
         self.num_hosts = num_hosts
         self.rate = rate
         self.cpus = cpus

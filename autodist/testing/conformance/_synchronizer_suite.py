@@ -142,4 +142,4 @@ def _unmet(graph: DistributedGraph) -> Iterator[str]:
         pairs = zip(point.synced, point.local, strict=True)
         own = [synced for synced, local in pairs if synced in graph.nodes and graph.nodes[synced].input[0] == local]
         if point.variable is not None and own:
-            yield f"its kernel leaves the gradient of `{point.variable}` as it is on each worker"
+            yield f"its kernel leaves the gradient of `{point.variable}` unchanged on each worker"
