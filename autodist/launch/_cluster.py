@@ -177,7 +177,7 @@ class _Run:
             self._observer.notice(notice)
 
     def _start(self, loop: LoopThread, fleet: Fleet, port: int, neighbours: Neighbours) -> None:
-        """Come to all machines, make them ready, and start the workers; raises CancelledError after Ctrl-C."""
+        """Reach all machines, make them ready, and start the workers; raises CancelledError after Ctrl-C."""
         job = self._job
         self._connect(loop, fleet)
         if job.check_versions:

@@ -1,4 +1,4 @@
-"""What is needed of the workers of a run, wherever they are, to watch them and to end them."""
+"""What it takes to watch and to end the workers of a run, wherever they are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Event", "ExitStatus", "Exited", "Gang", "Interrupted", "Lost", "Prog
 
 
 class Progress(Protocol):
-    """What the coordinator knows of a worker."""
+    """What the coordinator knows about a worker."""
 
     @property
     def steps(self) -> int:
@@ -132,7 +132,7 @@ class Reported:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """Somebody wants the run to end."""
+    """The run should end."""
 
     signum: signal.Signals
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and the signals of like meaning, as events instead of exceptions in the middle of anything."""
+"""Ctrl-C and similar signals, as events instead of exceptions in the middle of something."""
 
 from __future__ import annotations
 

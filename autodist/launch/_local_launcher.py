@@ -14,7 +14,7 @@ __all__ = ["LocalLauncher"]
 
 @dataclass(frozen=True)
 class LocalLauncher(Launcher):
-    """Starts one process per host of the spec, all on this machine: a :class:`ClusterLauncher` that never goes out.
+    """Starts one process per host of the spec, all on this machine, as :class:`ClusterLauncher` does.
 
     Attributes:
         observer: Sees every line and the run's course; the default shows it as `autodist run` does.

@@ -25,7 +25,7 @@ _BACKSPACES = re.compile("\b+")
 class LineSplitter:
     r"""Turns the bytes of one stream into lines, in whatever pieces they come.
 
-    A carriage return or a run of backspaces starts the line again, as on a terminal: what stood there was a state of a
+    A carriage return or a run of backspaces starts the line again, as on a terminal: what was there is a state of a
     progress bar, and only the last state of a line belongs into a log.
 
     Example:

@@ -1,4 +1,4 @@
-"""The best of a search, measured again: in turn, until their differences are larger than what is not known of them."""
+"""The best trials of a search, measured again in turn, until their differences exceed their uncertainty."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_off(
 ) -> list[Trial]:
     """Measure trials again, round by round, and return them with what was measured.
 
-    The fastest of many trials was also lucky. Measured again, it is as fast as it is. Every second round is in the
+    The fastest of many trials was also lucky. A second measurement has no such luck. Every second round is in the
     opposite order. A trial that is surely slower than the fastest one has lost, and is not measured again; it is over
     as soon as all differences are known.
 

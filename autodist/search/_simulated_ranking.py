@@ -139,7 +139,7 @@ def _strategies(found: ScoredProposals, searcher: Searcher) -> Iterator[Ranked]:
 
 
 class _TimeIsOver(Exception):
-    """In the midst of a search."""
+    """The time is over in the middle of a search."""
 
 
 class _Judge:

@@ -67,7 +67,7 @@ class SearchPlan:
         batch: K: how many are measured before the simulator learns from them.
         alpha: What a pair of candidates that are alike costs, in standard deviations of the scores.
         hopeless: A strategy that surely takes this many times the best's time is not measured to the end.
-        alike: After so many failures for one reason, and nothing else, the search gives up.
+        alike: The search gives up after this many failures for one reason, and nothing else.
         reference: After how many measurements the first strategy is measured again, so that a drift of the machines is
             seen; 0 for never.
         rounds: How often each strategy is measured, in turn with all others.
@@ -111,7 +111,7 @@ class Tuner:
         budget: When it ends.
         plan: How it goes.
         keep: Called with each trial as soon as it has ended.
-        utility: What the best is best in.
+        utility: The measure of the best.
         trials: All trials so far; those of an earlier search that is taken up again come first.
         is_stopped: Asked before each measurement; once it says so, the search ends.
         again_left: How many times at most one of the best will still be measured again.
@@ -214,7 +214,7 @@ class Tuner:
                 self._look_for_drift(place)
 
     def _look_for_drift(self, measured: int) -> None:
-        """Measure the first of all again, after some others, for what a machine does otherwise it does to that too."""
+        """Measure the first trial again after some others: what slows a machine down slows it down too."""
         every = self.plan.reference
         if every and self._reference is not None and not measured % every and self._has_time():
             [reference] = [trial for trial in self.trials if trial.number == self._reference]
@@ -222,7 +222,7 @@ class Tuner:
 
     @property
     def _reference(self) -> int | None:
-        """The number of what shows a drift: the first that was measured."""
+        """The number of the trial that shows a drift: the first that was measured."""
         return next((trial.number for trial in self.trials if trial.step_s is not None), None)
 
     @property

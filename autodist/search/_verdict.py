@@ -32,7 +32,7 @@ class Difference:
 
     Attributes:
         share: Which part of the other's time; 0.1 is a tenth longer.
-        low: Between this and the next is the true share in 95 of 100 cases.
+        low: The lower end of the interval that has the true share in 95 of 100 cases.
         high: The upper end.
         rounds: How many there are.
 
@@ -162,7 +162,7 @@ def verdict_of(trials: Sequence[Trial], rules: Sequence[Rule] = (), utility: Uti
 
 
 def leader_of(trials: Sequence[Trial]) -> Trial:
-    """The one that fewest are faster than, in rounds in which both were measured; of several the first measured so."""
+    """The trial that the fewest others beat, in rounds with both; among several, the first that was measured."""
     return min(trials, key=lambda trial: (sum(map(partial(_is_faster, than=trial), trials)), trial.step_s or 0.0))
 
 

@@ -55,7 +55,7 @@ class Drift:
 
 
 def drift_of(trials: Sequence[Trial]) -> Drift:
-    """What the trial says that was measured most often, of those of one search."""
+    """The drift that the most often measured trial of a search shows."""
     reference = max(trials, key=lambda trial: len(_timed(trial)), default=None)
     measured = [] if reference is None else sorted(_timed(reference), key=lambda one: one.ended_s)
     if len(measured) < _LEAST:
@@ -69,7 +69,7 @@ def drift_of(trials: Sequence[Trial]) -> Drift:
 
 
 def _weight(logs: Sequence[float]) -> float:
-    """What part of what the reference shows is drift and not its own noise, by how far its neighbours are apart.
+    """Which part of the reference's changes is drift and not noise, judged by how far neighbours are apart.
 
     Example:
         >>> round(_weight([0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), 2), _weight([0.0, 0.1, 0.0, 0.1, 0.0, 0.1])

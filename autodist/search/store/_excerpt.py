@@ -1,4 +1,4 @@
-"""What of a trial store a choice within seconds needs: to read here, or to send to where the choice is made."""
+"""The part of a trial store that a choice within seconds needs: to read here, or to send to another machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Studies of which two stores have copies that have grown apart."""
+"""Copies of studies in two stores that have both gone on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def study_like(store: TrialStore, study: Study, spec: ResourceSpec, trials: Sequ
 
 
 def news_of(mine: Sequence[Trial], theirs: Sequence[Trial]) -> Iterator[Trial]:
-    """What of other trials is not among these, as trials to add: those of other strategies, and other measurements.
+    """Other trials that are not among these, to add: those of other strategies, and other measurements.
 
     Example:
         >>> from autodist.strategies import GraphConfig, Strategy

@@ -87,7 +87,7 @@ class Study:
         label: What people call it.
         rules: What is pinned and forbidden.
         profile: Profile of the step, as it was measured; None if it was not.
-        key: Under which the store has the graph.
+        key: The graph's key in the store.
 
     """
 
@@ -238,7 +238,7 @@ class TrialStore:
             return content
 
     def add(self, study: Study, *trials: Trial) -> None:
-        """Store trials, all of them or none, and of those that are stored already what was measured since.
+        """Store trials, all of them or none; for trials that are stored already, what was measured since.
 
         No measurement is overwritten. A trial that had failed has what it takes now.
 
@@ -353,7 +353,7 @@ class TrialStore:
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """Say in words what SQLite says."""
+        """Say in our words what SQLite says."""
         try:
             yield
         except StoreError:
