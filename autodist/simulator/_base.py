@@ -29,7 +29,7 @@ class Simulator(abc.ABC):
         """Seconds per step, or a number that grows with them, of each strategy in the table; shape (strategies,)."""
 
     def represent(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
-        """What tells strategies from each other for the simulator, one row for each (thesis 8.3.2).
+        """What distinguishes strategies for the simulator, one row for each (thesis 8.3.2).
 
         For networks it is what their last layer weighs, for others the features z_pre and z_raw.
         """

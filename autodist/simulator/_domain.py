@@ -140,7 +140,7 @@ class Domain:
 
     @cached_property
     def divided_s_per_byte(self) -> float:
-        """Time of a tensor that AutoDist's own library sums: who sums how much of it follows what the hosts carry.
+        """Time of a tensor that AutoDist's own library sums: how much each host sums follows what it carries.
 
         A host carries what the spec says, and no more than its best link.
         """

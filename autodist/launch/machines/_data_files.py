@@ -61,7 +61,7 @@ class ReadFiles:
 
 
 def _there(names: set[str], directory: Path) -> tuple[str, ...]:
-    """Return those that are below a directory, itself and what is hidden aside."""
+    """Return those below a directory, except itself and hidden ones."""
     relative = (name for name in names if not name.startswith(("/", "~")) and Path(name).parts)
     shown = (name for name in relative if not any(part.startswith(".") for part in Path(name).parts))
     return tuple(sorted(name for name in shown if os.path.exists(directory / name)))

@@ -108,7 +108,7 @@ class Fleet:
         self.agents = {machine: self.agents[machine] for machine in self.machines}  # not in the order of their answers
 
     def _is_full(self) -> bool:
-        """Whether workers had better wait: somebody reads slowly, or no more; what is to end must not wait for that."""
+        """Whether workers should wait, because the reader is slow or gone; ends must not wait for that."""
         return self._pump.is_full and not self._are_released
 
     async def spawn(self, commands: Sequence[WorkerCommand]) -> None:

@@ -26,7 +26,7 @@ _HERE = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """What makes the workers of a run find together.
+    """How the workers of a run find each other.
 
     Attributes:
         run_id: Identity of the run.
@@ -45,7 +45,7 @@ def plan_workers(job: Job, meeting: Rendezvous, sites: Sequence[Site]) -> list[W
 
     Args:
         job: What to run.
-        meeting: How workers find together.
+        meeting: How workers find each other.
         sites: Where each is.
 
     Raises:
@@ -66,7 +66,7 @@ def _told(job: Job, meeting: Rendezvous, rank: int, site: Site, position: Positi
 
 
 def _environment(job: Job, meeting: Rendezvous, rank: int, site: Site, position: Position) -> WorkerEnvironment:
-    """Return what a worker gets to know of itself; it reaches the launcher by way of its own machine's loopback."""
+    """Return what a worker learns about itself; it reaches the launcher through its own machine's loopback."""
     return WorkerEnvironment(
         rank=rank,
         local_rank=position.local_rank,
@@ -95,7 +95,7 @@ def _environment(job: Job, meeting: Rendezvous, rank: int, site: Site, position:
 
 
 def _of_carriers(rank: int, world_size: int, site: Site, position: Position) -> dict[str, str]:
-    """Return what carriers' libraries get to know of a worker's place."""
+    """Return what carriers' libraries learn about a worker's place."""
     place = WorkerPlace(
         rank=rank,
         world_size=world_size,

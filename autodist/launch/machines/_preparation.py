@@ -164,7 +164,7 @@ async def _place(address: str, agent: Agent, others: list[str]) -> dict[str, str
 
 
 async def _bring(agent: Agent, bundle: Bundle) -> tuple[str, tuple[str, ...]]:
-    """See to it that a machine has the user's code; returns the script's path there, and what was sent."""
+    """Make sure that a machine has the user's code; returns the script's path there, and what was sent."""
     root = str(bundle.root)
     if await agent.call("site.has_files", timeout_s=_DIGESTS_S, root=root, digests=bundle.digests):
         return str(bundle.script), ()

@@ -1,4 +1,4 @@
-"""What the workers of one machine know of it: where they meet, and where their files are."""
+"""What the workers of one machine know about it: where they meet, and where their files are."""
 
 from __future__ import annotations
 

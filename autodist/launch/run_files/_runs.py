@@ -1,4 +1,4 @@
-"""The runs there are: all below a directory, and the one that a user means."""
+"""All runs below a directory, and the one that a user means."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Overdue:
 
     Attributes:
         kind: Which one.
-        rank: Whom to blame.
+        rank: The worker to blame.
         message: One sentence.
         hint: What to do.
         cut: The pairs of workers that don't reach each other, if it is that.

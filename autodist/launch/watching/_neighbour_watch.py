@@ -1,7 +1,7 @@
 """The machines of a run look, while nothing goes on, whether they still reach each other.
 
-Each carrier of bytes has its own idea of how long a silent peer is waited for, up to many minutes. The launcher hears
-from all machines all the time, and misses none of them; that two don't hear each other only these can tell.
+Each carrier has its own bound for a silent peer, up to many minutes. The launcher hears from all machines all the time;
+only they can tell that two of them don't hear each other.
 """
 
 from __future__ import annotations
