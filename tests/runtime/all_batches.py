@@ -158,9 +158,36 @@ def augmented():
         return everything(model)
 
 
+def asking():
+    """In Python for the number of rows of all workers' parts, which nobody knows before a step: refused in words."""
+    with scope(batch="local") as ad:
+        w = tf.Variable(tf.ones([3, 1]))
+
+        @ad.function
+        def step(x, y):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.square(x @ w - y)) / x.shape[0]
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            return loss
+
+        if WORLD > 1:
+            from autodist.errors import CaptureError
+
+            try:
+                step(X[:4], Y[:4])
+            except CaptureError as error:
+                said, hint = error.message, error.hint
+                assert "asks in Python for the number of rows of its batch, at " in said, said
+                assert f"{os.path.basename(__file__)}:" in said, said
+                assert "write `tf.shape(x)[0]` for the number of rows" in hint, hint
+            else:
+                raise AssertionError("the step was not refused")
+        return [w.numpy()]
+
+
 PROGRAMS = {
     program.__name__: program
-    for program in (sharded, global_arrays, local_arrays, fitted, one_by_one, class_weights, bank, augmented)
+    for program in (sharded, global_arrays, local_arrays, fitted, one_by_one, class_weights, bank, augmented, asking)
 }
 
 

@@ -18,8 +18,9 @@ STRATEGIES = [
     pytest.param("PartitionedPS(communicator='tcp')", marks=pytest.mark.slow),
     pytest.param("AllReduce(communicator='tcp')", marks=pytest.mark.slow),
 ]
-QUICK = ("sharded", "local_arrays", "fitted", "bank")
-"""One of each way to train, with batches of no rows, and what is no batch; test_empty_batches.py has more of them."""
+QUICK = ("sharded", "local_arrays", "fitted", "bank", "asking")
+"""One of each way to train, with batches of no rows, what is no batch, and what is refused;
+test_empty_batches.py has more of them."""
 
 
 @pytest.fixture(scope="module")
