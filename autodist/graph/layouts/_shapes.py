@@ -8,6 +8,7 @@ tensor is reshaped to, the dims that a gradient is summed over) is computed by T
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -27,7 +28,7 @@ from autodist.graph._graph_def import (
 from autodist.graph.batch import Kind, Value
 from autodist.graph.layouts._base import Dim, Multiple, Shape
 from autodist.graph.layouts._flows import Flows
-from autodist.graph.layouts._sized_steps import Variables, computed_sizes, inferred_shapes, sized_step
+from autodist.graph.layouts._sized_steps import SizePrograms, Variables, inferred_shapes, sized_step
 from autodist.graph.operators import meaning
 
 __all__ = ["Inference", "StepShapes", "Variables", "many_rows"]
@@ -58,6 +59,7 @@ class Inference:
         size: The number of examples.
         flows: What loops, branches and lists of tensors do with the batch.
         like: What was found for another number, to begin with: an inference takes a second for 5,000 nodes.
+        programs: What computes numbers from shapes for other numbers as well; None for this one alone.
 
     Raises:
         ValueError: The step can't be for this many examples.
@@ -72,6 +74,7 @@ class Inference:
         size: int,
         flows: Flows,
         like: Inference | None = None,
+        programs: SizePrograms | None = None,
     ) -> None:
         self.size = size
         self.followed: dict[str, Value] = {}
@@ -80,8 +83,14 @@ class Inference:
         self._nodes = {node.name: node for node in graph_def.node}
         self._order = topological_order(self._nodes)
         sized = sized_step(graph_def, split, variables, size)
-        if like is not None and self._holds(sized, *like.scaled(size)):
-            return
+        given: contextlib.AbstractContextManager[SizePrograms]
+        given = SizePrograms() if programs is None else contextlib.nullcontext(programs)
+        with given as self._programs:
+            if like is None or not self._holds(sized, *like.scaled(size)):
+                self._find(sized)
+
+    def _find(self, sized: Any) -> None:
+        """Ask for shapes and compute numbers of them in turn."""
         self._numbers: dict[str, np.ndarray] = {}
         for _ in range(_MOST_TURNS):  # the dims that a gradient is summed over are known when shapes are
             known = len(self._numbers), len(self._opened)
@@ -185,7 +194,7 @@ class Inference:
             copy.attr.pop("_class", None)
             wanted.extend(f"{name}:{k}" for k in range(len(self._shapes[name])))
         if wanted:
-            computed = computed_sizes(graph_def, found, wanted)
+            computed = self._programs.values(graph_def, found, wanted)
             found.update((tensor, value) for tensor, value in computed.items() if value.size <= _MOST_ENTRIES)
         return found
 
@@ -283,26 +292,34 @@ class StepShapes:
     ) -> None:
         self.meanings: dict[str, Any] = {}  # what nodes compute, as far as anyone has asked
         batch = set(split)
-        self._infer = lambda size, like=None: Inference(graph_def, batch, variables, size, flows, like)
-        first = self._first(many) if fixed is None else self._infer(fixed)
-        self.cases: tuple[Inference, ...] = (first,)
-        for sizes in (_OTHERS, _ODD) if fixed is None else ():
-            for size in sizes:
-                if size != first.size and not (flows and first.has_multiples(size)):
-                    with contextlib.suppress(ValueError):  # the step can't be for so few
-                        self.cases = *self.cases, self._infer(size, first)
-                        break
-        if fixed is None and len(self.cases) == 1:
-            raise ValueError(f"they are for {first.size} examples, but for no other number")
-        self._sizes = tuple(case.size for case in self.cases)
         self._flows = flows
+        self._infer = functools.partial(Inference, graph_def, batch, variables, flows=flows)
+        with SizePrograms() as programs:
+            self.cases = self._cases(fixed, many, programs)
+        self._sizes = tuple(case.size for case in self.cases)
 
-    def _first(self, sizes: Sequence[int]) -> Inference:
+    def _cases(self, fixed: int | None, many: Sequence[int], programs: SizePrograms) -> tuple[Inference, ...]:
+        """What is known for a large number of examples, a small one and an odd one; or for the only one."""
+        if fixed is not None:
+            return (self._infer(fixed, programs=programs),)
+        first = self._first(many, programs)
+        cases: tuple[Inference, ...] = (first,)
+        for sizes in (_OTHERS, _ODD):
+            for size in sizes:
+                if size != first.size and not (self._flows and first.has_multiples(size)):
+                    with contextlib.suppress(ValueError):  # the step can't be for so few
+                        cases = *cases, self._infer(size, programs=programs, like=first)
+                        break
+        if len(cases) == 1:
+            raise ValueError(f"they are for {first.size} examples, but for no other number")
+        return cases
+
+    def _first(self, sizes: Sequence[int], programs: SizePrograms) -> Inference:
         """What is known for the first of these numbers that the step can be for."""
         for size in sizes[:-1]:
             with contextlib.suppress(ValueError):
-                return self._infer(size)
-        return self._infer(sizes[-1])
+                return self._infer(size, programs=programs)
+        return self._infer(sizes[-1], programs=programs)
 
     @property
     def most_rows(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from typing_extensions import Self
 
 from autodist.graph._graph_def import (
     data_inputs,
@@ -18,7 +19,7 @@ from autodist.graph._graph_def import (
 from autodist.graph._nodes import NodeList
 from autodist.graph._scratch_graph import scratch_graph
 
-__all__ = ["Variables", "computed_sizes", "inferred_shapes", "sized_step"]
+__all__ = ["SizePrograms", "Variables", "inferred_shapes", "sized_step"]
 
 Variables: TypeAlias = Mapping[str, tuple[str, "tuple[int | None, ...]"]]
 """By placeholder of a handle, the element type and the shape of the variable."""
@@ -77,23 +78,65 @@ def inferred_shapes(
     return found
 
 
-def computed_sizes(graph_def: Any, given: Mapping[str, np.ndarray], wanted: Sequence[str]) -> dict[str, np.ndarray]:
-    """The values of some tensors of a graph, some of whose inputs are given.
+class SizePrograms:
+    """What a step computes from its shapes, as graphs that are made once and run for each number of examples."""
 
-    Raises:
-        ValueError: TensorFlow refuses to compute them.
-    """
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, ...], tuple[Any, dict[str, Any]]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Free the graphs: they refer to their operations and these to them."""
+        from tensorflow.python.framework.ops import dismantle_graph
+
+        for graph, _ in self._made.values():
+            dismantle_graph(graph)
+        self._made.clear()
+
+    def values(self, graph_def: Any, given: Mapping[str, np.ndarray], wanted: Sequence[str]) -> dict[str, np.ndarray]:
+        """The values of some tensors of a graph, some of whose inputs are given.
+
+        Args:
+            graph_def: The nodes that compute the tensors, the same for the same tensors.
+            given: By name with the number of the output, the values of those that are computed elsewhere.
+            wanted: The tensors.
+
+        Raises:
+            ValueError: TensorFlow refuses to compute them.
+        """
+        import tensorflow as tf
+
+        key = tuple(wanted)
+        if key not in self._made:
+            self._made[key] = _imported(graph_def, given)
+        graph, placeholders = self._made[key]
+        config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+        config.graph_options.optimizer_options.opt_level = -1  # optimizing would take longer than it saves
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        feed = {placeholder: given[tensor] for tensor, placeholder in placeholders.items()}
+        with tf.compat.v1.Session(graph=graph, config=config) as session:
+            try:
+                found = session.run([f"sizes/{tensor}" for tensor in wanted], feed)
+            except tf.errors.OpError as error:
+                raise ValueError(error.message) from error
+        return dict(zip(wanted, map(np.asarray, found), strict=True))
+
+
+def _imported(graph_def: Any, given: Mapping[str, np.ndarray]) -> tuple[Any, dict[str, Any]]:
+    """A graph of these nodes; and by tensor that they take and do not compute, the placeholder for it."""
     import tensorflow as tf
 
     names = {node.name for node in graph_def.node}
-    needed = {tensor for node in graph_def.node for tensor in node.input if node_of(tensor) not in names}
-    with scratch_graph() as graph:
-        fed = {tensor: tf.constant(given["{}:{}".format(*split_tensor(tensor))]) for tensor in needed}
-        tf.graph_util.import_graph_def(graph_def, input_map={full_name(t): c for t, c in fed.items()}, name="sizes")
-        config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
-        with tf.compat.v1.Session(graph=graph, config=config) as session:
-            try:
-                values = session.run([f"sizes/{tensor}" for tensor in wanted])
-            except tf.errors.OpError as error:
-                raise ValueError(error.message) from error
-    return dict(zip(wanted, map(np.asarray, values), strict=True))
+    needed = dict.fromkeys(t for node in graph_def.node for t in node.input if node_of(t) not in names)
+    placeholders: dict[str, Any] = {}
+    mapped: dict[str, Any] = {}
+    with tf.Graph().as_default() as graph:
+        for tensor in needed:
+            key = "{}:{}".format(*split_tensor(tensor))
+            if key not in placeholders:
+                placeholders[key] = tf.compat.v1.placeholder(given[key].dtype)
+            mapped[full_name(tensor)] = placeholders[key]
+        tf.graph_util.import_graph_def(graph_def, input_map=mapped, name="sizes")
+    return graph, placeholders
