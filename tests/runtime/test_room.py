@@ -96,7 +96,7 @@ def test_directories_in_main_memory_are_passed_over(tmp_path, monkeypatch):
 
 def test_variables_and_tensors_of_them_are_as_ever(tmp_path):
     program = """
-import sys
+import gc, sys
 import numpy as np, tensorflow as tf
 from pathlib import Path
 from autodist.runtime.data import FILED_VALUES
@@ -119,6 +119,25 @@ assert read.numpy().sum() == 0 and zeros.numpy().sum() == 600
 def make():
     return v * 2
 np.testing.assert_array_equal(make(), 4 * value)
+made = {}
+def anonymous_mb():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1e3
+@tf.function
+def make_others():
+    if not made:
+        drawn = tf.random.normal((600, 600))
+        starts = [drawn, 2 * drawn, tf.ones(3), *(tf.zeros((1000 + k, 8000)) for k in range(4))]
+        for start in starts:
+            made[len(made)] = tf.Variable(start)
+        made["read"] = tf.Variable(made[2].read_value() + 1)
+    return made[3][0, 0]
+before_mb = anonymous_mb()
+assert float(make_others()) == 0
+gc.collect()
+assert anonymous_mb() - before_mb < 64, "four values of 32 MB are zeros"
+np.testing.assert_array_equal(2 * made[0], made[1])
+assert np.ptp(made[0]) > 0 and made["read"].numpy().tolist() == [2, 2, 2]
 checkpoint = tf.train.Checkpoint(v=v)
 path = checkpoint.save(sys.argv[1] + "/c")
 v.assign(value)
@@ -129,7 +148,8 @@ with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     session.run(w.initializer)
     np.testing.assert_array_equal(session.run(w), value)
 """
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=120)
+    environment = os.environ | {"TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1"}
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=120, env=environment)
 
 
 def trained_on_two(directory):

@@ -242,10 +242,12 @@ def _with_places(signature: Signature) -> Expression | None:
 
 
 def _padded_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
-    """A tile has the padding of the image's border where it lies there, and else none."""
+    """A tile of places has the padding of the image's border where it lies there, and else none."""
     position = 0
     operand, shape = expression.inputs[position], signature.inputs[position]
     if signature.text("padding") == "VALID" or not isinstance(operand, Access) or shape is None:
+        return Change()
+    if all(ranges.get(n) == (0, expression.sizes.get(n)) for n in (*_SPACE, *_WINDOW) if n in expression.sizes):
         return Change()
     found: list[int] = []
     for place, size in zip(operand.dims, shape, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from autodist.runtime.data import FILED_VALUES
@@ -11,6 +12,8 @@ from autodist.runtime.state._eager_variables import assign_eager, handle_dtype, 
 __all__ = ["keep_values_in_files"]
 
 _GIVEN_WHOLE = ("assign", "_restore_from_tensors")
+_FILLED = "_initialize_uninitialized_variables"
+_BYTES_AT_ONCE = 32 * 1024 * 1024
 
 
 def keep_values_in_files() -> None:
@@ -21,6 +24,7 @@ def keep_values_in_files() -> None:
         for name in _GIVEN_WHOLE:
             _file_after(cls, name)
     _file_after(ResourceVariable, "_init_from_args")
+    _fill_few_at_once()
 
 
 def _file_after(cls: Any, name: str) -> None:
@@ -49,3 +53,54 @@ def _file(variable: Any) -> None:
         filed = FILED_VALUES.moved(value)
         if filed is not value:
             assign_eager(handle, dtype, filed)
+
+
+def _fill_few_at_once() -> None:
+    """Have traced functions that make variables, such as slots, fill a few at a time: all zeros at once are large."""
+    from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+
+    original = Function.__dict__.get(_FILLED)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def fill(function: Any, initializers: Sequence[tuple[Any, Any]]) -> None:
+        for some in _few_at_once(initializers):
+            original(function, some)
+            for variable, _ in some:
+                _file(variable)
+
+    setattr(Function, _FILLED, fill)
+
+
+def _few_at_once(initializers: Sequence[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
+    """Variables with what they begin with; those that draw numbers or read others stay together, and come last."""
+    found: list[list[tuple[Any, Any]]] = []
+    together: list[tuple[Any, Any]] = []
+    left_bytes = 0
+    for variable, value in initializers:
+        if _needs_state(value):
+            together.append((variable, value))
+            continue
+        size = value.dtype.size * (value.shape.num_elements() or 0)
+        if not found or size > left_bytes:
+            found.append([])
+            left_bytes = _BYTES_AT_ONCE
+        found[-1].append((variable, value))
+        left_bytes -= size
+    return [*found, together] if together else found
+
+
+def _needs_state(value: Any) -> bool:
+    """Whether a tensor of a graph is another each time that it is computed, or as variables are."""
+    waiting, seen = [value.op], set()
+    while waiting:
+        operation = waiting.pop()
+        if operation.name in seen:
+            continue
+        seen.add(operation.name)
+        if operation.op_def.is_stateful:
+            return True
+        waiting += [tensor.op for tensor in operation.inputs]
+        waiting += operation.control_inputs
+    return False
