@@ -328,12 +328,13 @@ class SessionHost:
         Raises:
             tf.errors.DeadlineExceededError: The wait was too long.
         """
+        most = _CHUNK_BYTES_OF_FILED if FILED_VALUES.is_open else _CHUNK_BYTES
         pending: list[str] = []
         size = 0
         for name in names:
             pending.append(name)
             size += (self._elsewhere.get(name) or self._residents[name]).size_bytes
-            if size > _CHUNK_BYTES:
+            if size > most:
                 yield from self._read_now(pending, timeout_s)
                 pending, size = [], 0
         yield from self._read_now(pending, timeout_s)
