@@ -59,8 +59,9 @@ def peak_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floats
     """The most bytes that each strategy is expected to take on each host at any time of a step.
 
     Besides :func:`memory_needs` it is what the update of the largest shard works in: its temporaries take as much as
-    the values that it changes, its own and its slots'. The other updates wait where memory is limited. And of each
-    node of the graph something is kept.
+    the values that it changes, its own and its slots'. The other updates wait where memory is limited. What replicas
+    gather, such as weights that an operator takes whole, comes in parts, and is kept until the backward pass. And of
+    each node of the graph something is kept.
 
     Example:
         >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
@@ -76,7 +77,8 @@ def peak_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floats
 
     """
     updates, nodes = _largest_updates(table, domain, num_strategies), _nodes(table, domain, num_strategies)
-    return memory_needs(table, domain, num_strategies) + updates + nodes
+    gathered = np.bincount(table.strategy, table.kept_bytes, num_strategies).astype(np.float32)[:, None]
+    return memory_needs(table, domain, num_strategies) + updates + gathered + nodes
 
 
 def host_needs(strategy: Strategy, domain: Domain) -> dict[str, float]:

@@ -89,6 +89,7 @@ class ShardTable:
         read_by_example: The same, for each of its examples.
         waited_bytes: What each host sends of activations while its computation waits.
         waits: How often it waits.
+        kept_bytes: What each host has of what it gathers then.
         rebuilt_flops: What each worker computes, for each example of the batch, to make gradients of their factors.
 
     """
@@ -114,6 +115,7 @@ class ShardTable:
     read_by_example: Floats
     waited_bytes: Floats
     waits: Floats
+    kept_bytes: Floats
     rebuilt_flops: Floats
 
     def __len__(self) -> int:
@@ -315,6 +317,7 @@ def _row(strategy: int, message: ShardMessages, domain: Domain) -> tuple[float, 
         message.read_by_example,
         message.waited_bytes,
         message.waits,
+        message.kept_bytes,
         message.rebuilt_flops,
     )
 

@@ -43,6 +43,7 @@ class ShardMessages:
         waited_bytes: Bytes of activations that each host sends in the middle of the computation, which waits for them;
             infinite where replicas can't share the step so.
         waits: How often it waits.
+        kept_bytes: What each host has of activations and weights that it gathers for that.
         rebuilt_flops: What each worker computes, for each example of the whole batch, to make the gradient of what was
             sent in its place.
 
@@ -71,6 +72,7 @@ class ShardMessages:
     is_value_coded: bool = False
     waited_bytes: float = 0.0
     waits: float = 0.0
+    kept_bytes: float = 0.0
     rebuilt_flops: float = 0.0
 
     @property

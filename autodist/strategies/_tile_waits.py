@@ -21,17 +21,20 @@ class TileWaits:
     Attributes:
         sent_bytes: What each host sends; infinite where replicas can't share the step so.
         waits: How often.
+        kept_bytes: What each host has of tensors that are gathered: parts of others as they come, and the whole.
         shards: Parts of tiled variables, of which each has an even share of this in costs.
 
     """
 
     sent_bytes: float = 0.0
     waits: int = 0
+    kept_bytes: float = 0.0
     shards: int = 1
 
     def shared_by(self, message: ShardMessages) -> ShardMessages:
         """The messages of one of the shards, with its share."""
-        return replace(message, waited_bytes=self.sent_bytes / self.shards, waits=self.waits / self.shards)
+        each = {"waited_bytes": self.sent_bytes, "waits": self.waits, "kept_bytes": self.kept_bytes}
+        return replace(message, **{name: value / self.shards for name, value in each.items()})
 
 
 def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> TileWaits:
@@ -46,7 +49,7 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
         >>> from autodist.graph import TrainingGraph
         >>> from autodist.strategies import GraphConfig, Strategy
         >>> tile_waits(Strategy(GraphConfig(("a:CPU:0",), "tcp"), ()), TrainingGraph(None, (), (), (), ()), 32)
-        TileWaits(sent_bytes=0.0, waits=0, shards=1)
+        TileWaits(sent_bytes=0.0, waits=0, kept_bytes=0.0, shards=1)
 
     """
     tiled = [config for config in strategy.variables if _is_tiled(config)]
@@ -60,9 +63,10 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
     group = strategy.graph.replicas[: len(strategy.graph.replicas) // groups]
     found = tile_exchanges(graph, dims, len(group), max(1, batch_size // groups))
     if found is None:
-        return TileWaits(float("inf"), 0, shards)
+        return TileWaits(float("inf"), shards=shards)
     hosts = len(set(map(host_of, group)))
-    return TileWaits(sum(one.sent_bytes(hosts) for one in found), len(found), shards)
+    kept = sum(one.size_bytes + one.sent_bytes(hosts) for one in found if one.is_gathered)
+    return TileWaits(sum(one.sent_bytes(hosts) for one in found), len(found), kept, shards)
 
 
 def tiled_dims(strategy: Strategy) -> dict[str, int]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from autodist.graph import Role, VariableNames, capture
 from autodist.resource_spec import ResourceSpec
+from autodist.search.tilings import Tiled
 from autodist.simulator import SERVER, Domain, host_needs, memory_needs, peak_needs, serving_needs, tabulate
 from autodist.strategies import (
     PS,
@@ -154,3 +155,15 @@ def test_at_the_peak_the_largest_update_works():
     peaks = peak_needs(table, domain, 2)
     assert (peaks - memory_needs(table, domain, 2)).tolist() == [[800, 200], [800, 800]]
     assert list(host_needs(served, domain).values()) == peaks[0].tolist()
+
+
+def test_what_is_gathered_is_kept_whole_besides_the_parts_that_come(captured):
+    g, _, _ = captured
+    domain = Domain.of(g.with_batch_size(8192), ResourceSpec.local(workers=2, cpus=1))
+    [kernel] = [v for v in g.trainable if v.shape == (20, 300)]
+    tiled = Tiled(dims=(f"{kernel.name}=1", "*=whole")).build(domain.graph, domain.spec)
+    table = tabulate([tiled], domain)
+    kept = kernel.size_bytes * (1 + 1 / 2)
+    assert table.kept_bytes.sum() == kept, "activations of so many examples are larger than a kernel"
+    without = table.replaced(kept_bytes=np.zeros(len(table), np.float32))
+    assert peak_needs(table, domain, 1) - peak_needs(without, domain, 1) == pytest.approx(kept)

@@ -41,6 +41,11 @@ class Exchanged:
     how: str
     size_bytes: int
 
+    @property
+    def is_gathered(self) -> bool:
+        """Whether each host gets the whole tensor, of parts of it."""
+        return self.how == "gathered"
+
     def sent_bytes(self, hosts: int) -> float:
         """Bytes that each of this many hosts sends for it, the least that is possible."""
         return _ROUNDS[self.how] * self.size_bytes * (hosts - 1) / hosts

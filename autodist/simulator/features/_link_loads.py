@@ -19,7 +19,7 @@ _COLUMNS = (
     "messages", "size_bytes", "summed_bytes", "gathered_bytes", "gathered_by_example", "asked_by_example",
     "read_bytes", "read_by_example",
 )  # fmt: skip
-_OF_HOSTS = ("waited_bytes", "waits", "rebuilt_flops")
+_OF_HOSTS = ("waited_bytes", "waits", "kept_bytes", "rebuilt_flops")
 """What is not of servers."""
 _KINDS = ("has_own_connections", "is_joined", "is_proxied", "is_packed", "is_coded")
 _PROBE_BYTES = 1e9
