@@ -33,8 +33,8 @@ class TileWaits:
 
     def shared_by(self, message: ShardMessages) -> ShardMessages:
         """The messages of one of the shards, with its share."""
-        each = {"waited_bytes": self.sent_bytes, "waits": self.waits, "kept_bytes": self.kept_bytes}
-        return replace(message, **{name: value / self.shards for name, value in each.items()})
+        sent, waits, kept = (value / self.shards for value in (self.sent_bytes, self.waits, self.kept_bytes))
+        return replace(message, waited_bytes=sent, waits=waits, kept_bytes=kept)
 
 
 def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> TileWaits:
