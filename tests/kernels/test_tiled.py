@@ -221,6 +221,24 @@ def test_weights_stay_where_they_are(build):
     assert sorted(set(homes)) == sorted(homes[:4])
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_a_step_for_one_number_of_rows_has_parts_too(dim):
+    """Lengths that are multiples of that number by chance are lengths all the same."""
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((12,)), layers.Dense(24, activation="tanh"), layers.Dense(8)])
+    optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+    optimizer.build(model.trainable_variables)
+    numbers = np.random.default_rng(0)
+    data = [[numbers.normal(size=(4, width)).astype(np.float32) for width in (12, 8)] for _ in range(2)]
+    step, losses, after = trained(model, optimizer, data)
+
+    ran = single.run(step, data, [2, 2], strategy=f"Tiled(dims=('*/kernel={dim}',))", fixed=True)
+
+    np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-5)
+    for name, value in ran.variables.items():
+        np.testing.assert_allclose(value, after[name], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("strategy", "said"),
     [

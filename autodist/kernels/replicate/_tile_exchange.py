@@ -63,8 +63,9 @@ class TileExchanges:
 
     def _each(self, tensor: str, tile: Tile) -> int:
         """The length of a part."""
-        length = (self._plan.shapes.shape(tensor) or ())[tile.dim]
-        assert isinstance(length, int)
+        # In a step for one number of examples a length may be a multiple of that, by chance.
+        length = (self._plan.shapes.cases[0].shape(tensor) or ())[tile.dim]
+        assert length is not None
         return length // self._plan.tiled.parts
 
     def _rank(self, tensor: str) -> int:
