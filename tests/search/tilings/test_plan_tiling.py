@@ -124,7 +124,7 @@ def test_a_limit_of_memory_is_kept():
 
 
 def test_a_limit_is_of_what_explain_expects():
-    graph, spec = dense(4096, 1024, 1024, 1024, optimizer=keras.optimizers.Adam()), ResourceSpec.local(4, 1)
+    graph, spec = dense(2048, 1024, 1024, 1024, optimizer=keras.optimizers.Adam()), ResourceSpec.local(4, 1)
     domain = Domain.of(graph, spec)
     limit_gb = 0.8e-9 * device_needs(Tiled().build(graph, spec), domain)
     small = replace(spec, hosts=tuple(replace(host, memory_gb=limit_gb) for host in spec.hosts))
