@@ -111,8 +111,10 @@ def queue(ad, linear):
 def gradient_in_a_loop(ad, linear):
     @ad.function
     def step(x, y):
-        for _ in tf.range(2):
+        count = tf.constant(0)
+        while count < 2:
             linear.update(x, y)
+            count += 1
 
     step(X, Y)
 

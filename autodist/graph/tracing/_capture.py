@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autodist.errors import AutoDistError, CaptureError
+from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of
 from autodist.graph._identity import Identity
 from autodist.graph._training_graph import TrainingGraph
@@ -31,6 +31,7 @@ from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays
 from autodist.graph.tracing._hoist import hoist_reads
 from autodist.graph.tracing._inline import inline_calls, resolved
 from autodist.graph.tracing._refusals import (
+    JoinInsideError,
     foreign_resource,
     refuse_joins_in_control_flow,
     refuse_second_derivatives,
@@ -38,6 +39,7 @@ from autodist.graph.tracing._refusals import (
 from autodist.graph.tracing._row_counts import RowCounts, answers_matter, noticing_row_counts, refuse_fixed_rows
 from autodist.graph.tracing._source_lines import SOURCE_GRAPH, SourceLines
 from autodist.graph.tracing._tables import Table, embed_tables, lookups_with_shapes, read_table, refuse_changes
+from autodist.graph.tracing._unrolled_ranges import draws_by_order, unrolling_ranges
 
 __all__ = ["SOURCE_GRAPH", "NoGradientError", "capture"]
 
@@ -87,12 +89,18 @@ def capture(
     """
     started = time.perf_counter()
     split = [bool(spec.shape.rank) for spec in specs] if split is None else split
-    if fixed:
-        concrete, marked, asked = _traced(step, specs, names, synchronized_batch_norm, RowCounts(rows))
-    else:
-        concrete, marked, asked = _trace(step, specs, names, split, synchronized_batch_norm, rows)
+
+    def traced() -> tuple[Any, list[Any], RowCounts]:
+        if fixed:
+            return _traced(step, specs, names, synchronized_batch_norm, RowCounts(rows))
+        return _trace(step, specs, names, split, synchronized_batch_norm, rows)
+
+    concrete, marked, asked = traced()
     trace_s = time.perf_counter() - started
     try:
+        captured = _described(concrete, marked, names, split, synchronized_batch_norm)
+    except JoinInsideError as error:
+        concrete, marked, asked = _without_loops(traced, error, is_open=rows is not None and not fixed)
         captured = _described(concrete, marked, names, split, synchronized_batch_norm)
     except CaptureError as error:
         if marked:
@@ -180,6 +188,31 @@ def _trace(
                 hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
             ) from error
         raise
+
+
+def _without_loops(
+    traced: Callable[[], tuple[Any, list[Any], RowCounts]], error: JoinInsideError, *, is_open: bool
+) -> tuple[Any, list[Any], RowCounts]:
+    """Trace a step again, without its loops of a known number of turns, in which replicas would have to join something.
+
+    Args:
+        traced: Traces it.
+        error: The refusal of it as it is.
+        is_open: Whether it is traced for any number of rows, though the number is known.
+
+    Raises:
+        FixedRowsError: The number of turns may be known where that of rows is.
+        JoinInsideError: Nothing is won.
+    """
+    with unrolling_ranges() as unrolled:
+        found = traced()
+    if draws_by_order(found[0].graph.as_graph_def()):
+        raise error
+    if unrolled.left and is_open:
+        raise FixedRowsError(error.message, hint=error.hint) from error
+    if not unrolled.loops:
+        raise error
+    return found
 
 
 def _relaxed(specs: Sequence[Any], split: Sequence[bool]) -> list[Any]:

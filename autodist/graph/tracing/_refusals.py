@@ -11,7 +11,7 @@ from autodist.graph.analysis import StepAnalysis
 from autodist.graph.annotations import INSIDE, MARK, SECOND, parse_mark
 from autodist.graph.operators import BRANCHES, LOOPS
 
-__all__ = ["foreign_resource", "refuse_joins_in_control_flow", "refuse_second_derivatives"]
+__all__ = ["JoinInsideError", "foreign_resource", "refuse_joins_in_control_flow", "refuse_second_derivatives"]
 
 _CONTROL_FLOW = BRANCHES | LOOPS
 _TAKEN = (
@@ -52,6 +52,10 @@ _OTHER = (
 )
 
 
+class JoinInsideError(CaptureError):
+    """Replicas would have to join something inside of a loop or a branch."""
+
+
 def refuse_second_derivatives(analysis: StepAnalysis, roots: Iterable[str], line_of: Callable[[str], str]) -> None:
     """Refuse to differentiate through what replicas can't join again, if the step needs the result."""
     marks = {name: parse_mark(node.attr[MARK].s) for name, node in analysis.nodes.items() if MARK in node.attr}
@@ -66,7 +70,11 @@ def refuse_second_derivatives(analysis: StepAnalysis, roots: Iterable[str], line
 
 
 def refuse_joins_in_control_flow(analysis: StepAnalysis, line_of: Callable[[str], str]) -> None:
-    """Refuse what would have to be joined over replicas inside ``tf.cond`` and ``tf.while_loop``."""
+    """Refuse what would have to be joined over replicas inside ``tf.cond`` and ``tf.while_loop``.
+
+    Raises:
+        JoinInsideError: There is such a thing.
+    """
     functions = {f.signature.name: f for f in analysis.graph_def.library.function}
     kinds = {name: kind for name, f in functions.items() if (kind := _joined_in(f, analysis)) is not None}
     for node in analysis.nodes.values() if kinds else ():
@@ -75,7 +83,7 @@ def refuse_joins_in_control_flow(analysis: StepAnalysis, line_of: Callable[[str]
         if found:
             what, hint = kinds[min(found)]
             where = f"op `{node.name}` ({node.op}) at {line_of(node.name)}"
-            raise CaptureError(f"{what} inside control flow: {where}", hint=hint)
+            raise JoinInsideError(f"{what} inside control flow: {where}", hint=hint)
 
 
 def _joined_in(function: Any, analysis: StepAnalysis) -> tuple[str, str] | None:

@@ -1,7 +1,6 @@
-"""Several gradient steps on one batch inside a tf.while_loop of one function.
+"""Several gradient steps on one batch in a loop over tf.range of one function.
 
 Kind: own loops
-Refused: inside control flow
 """
 
 import keras
