@@ -12,7 +12,8 @@ from autodist.runtime.data import Arguments
 __all__ = ["PartChecks"]
 
 _MOST = 8
-"""Numbers of rows that a step is looked at with: it takes a part of the time of tracing each time."""
+"""Numbers of rows that a step is looked at with: it takes a part of the time of tracing each time. One row, and more
+than ever, are looked at in any case: what fits several numbers need not fit these."""
 
 
 class PartChecks:
@@ -27,7 +28,7 @@ class PartChecks:
         self._num_replicas = num_replicas
         self._are_planned = are_planned
         self._rows: WeakKeyDictionary[Any, set[int | None]] = WeakKeyDictionary()
-        """By step, the numbers of rows that it was looked at with; None if others would tell nothing new."""
+        """By step, the numbers of rows that it was looked at with; None if there is no number of rows in it."""
 
     def check(self, captured: CapturedStep, arguments: Arguments, rows: int | None) -> None:
         """Look at a step that gets this many rows, unless there is nothing new.
@@ -43,7 +44,7 @@ class PartChecks:
         if self._num_replicas == 1:
             return
         seen = self._rows.setdefault(captured.concrete, set())
-        if rows in seen or None in seen:
+        if rows in seen or None in seen or (len(seen) >= _MOST and 1 < (rows or 0) <= max(filter(None, seen))):
             return
         graph = captured.graph.with_batch_size(rows)
         planned = (captured.graph.batch_size or 0) if self._are_planned else None
@@ -52,4 +53,4 @@ class PartChecks:
         )
         if not seen:
             refuse_fixed_beside_rows(graph, arguments.names, captured.line_of)
-        seen.add(rows if depends and len(seen) < _MOST else None)
+        seen.add(rows if depends else None)
