@@ -38,6 +38,7 @@ class Unrolled:
 def unrolling_ranges() -> Iterator[Unrolled]:
     """Trace the turns of loops over `tf.range` one by one, where their number is known and nothing ends them early."""
     from tensorflow.python.autograph.operators import control_flow
+    from tensorflow.python.framework.smart_cond import smart_constant_value
 
     found = Unrolled()
 
@@ -46,7 +47,7 @@ def unrolling_ranges() -> Iterator[Unrolled]:
         def loop(iter_: Any, extra_test: Any, body: Any, *rest: Any) -> None:
             import tensorflow as tf
 
-            bounds = [tf.get_static_value(bound) for bound in iter_.op.inputs]
+            bounds = [smart_constant_value(bound) for bound in iter_.op.inputs]
             is_known = iter_.dtype.is_integer and all(bound is not None for bound in bounds)
             turns = range(*map(int, bounds)) if is_known else None
             if turns is None or extra_test is not None or len(turns) > _MOST_TURNS:
