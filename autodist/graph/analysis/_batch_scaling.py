@@ -2,8 +2,8 @@
 
 A loss is a mean over the batch, a count of hits is a sum, logits have a row per example. From this follows how the
 values of several replicas make the value of the global batch: means are averaged by batch share, sums are added, rows
-are concatenated. What is no linear function of the batch any more (the square root of a mean, a ratio of two sums) is
-computed from *global* sums and means, so that it equals the single-device value.
+are concatenated. A value that is no longer a linear function of the batch (the square root of a mean, a ratio of two
+sums) is computed from *global* sums and means, so that it equals the single-device value.
 
 The batch dim is recognized by being the only dim that is unknown at tracing time.
 """
@@ -128,7 +128,7 @@ class ScalingRules:
         return _combined(node, inputs, self._zeros(node) if meaning(node.op).linearity is Linearity.JOINT else 0)
 
     def _is_rounded(self, node: Any) -> bool:
-        """Whether a node gives whole numbers, or truths, for what is none, so that replicas' results don't add up."""
+        """Whether a node turns other values into whole numbers or truth values: replicas' results don't add up then."""
         is_cast = passes_on(node.op, Passes.TYPE)
         if not is_cast and meaning(node.op).reducer is not Reducer.MEAN:
             return False
@@ -137,12 +137,12 @@ class ScalingRules:
         return made.startswith(_NUMBERS) and not is_same
 
     def _zeros(self, node: Any) -> int:
-        """How many terms of an addition are nothing: sums are begun with one."""
+        """How many terms of an addition are zeros: sums begin with one."""
         terms = (constant_value(self.nodes[node_of(tensor)]) for tensor in data_inputs(node))
         return sum(term is not None and term.shape == () and not term for term in terms)
 
     def _rows(self, node: Any, inputs: list[BatchScaling], index: int) -> BatchScaling:
-        """The scaling of a tensor with a batch dim: of what belongs to a backward pass, that of its inputs."""
+        """The scaling of a tensor with a batch dim: in a backward pass, that of its inputs."""
         value = self.value_of(f"{node.name}:{index}")
         if value is BatchKind.MET:
             return BatchScaling.MET

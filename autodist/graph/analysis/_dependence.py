@@ -2,8 +2,8 @@
 
 A sum or mean over the batch that no gradient flows through (the number of tokens that are no padding, the mean of an
 input) is *global*: replicas use its value for the whole batch. It is data to whatever is computed from it, so that a
-loss divided by it is still a sum or a mean. What gradients do flow through, such as the statistics of a batch
-normalization in training, stays a replica's own.
+loss divided by it is still a sum or a mean. Values through which gradients flow, such as the statistics of a batch
+normalization in training, stay a replica's own.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class BatchDependence:
         return rows.outer == 1 or (rows.outer is None and not rows.selected)
 
     def is_computable(self, tensor: str) -> bool:
-        """Whether a tensor of the whole batch can be computed, at no great cost, of what the replicas' values make.
+        """Whether a tensor of the whole batch can be computed, cheaply, of what the replicas' values make.
 
         That is of reduced values, or of rows that are gathered from all replicas.
         """
@@ -176,7 +176,7 @@ class BatchDependence:
         return self._computable[name]
 
     def is_of_values(self, tensor: str) -> bool:
-        """Whether a tensor is computed, at no great cost, from floats without a row per example, however these come."""
+        """Whether a tensor is computed, cheaply, from floats without a row per example, however these come."""
         node = self.nodes[node_of(tensor)]
         is_alone = node.name in self._backward or is_stateful(node.op) or node.op in BRANCHES | LOOPS
         return not (is_alone or self._is_costly(node)) and all(map(self._is_value, data_inputs(node)))

@@ -43,7 +43,7 @@ def reductions_of(dependence: BatchDependence, tensor: str) -> set[Reduction | N
 
 
 def reduction_of_met(dependence: BatchDependence, tensor: str) -> Reduction | None:
-    """What a tensor is of rows in which examples have met; None if it is neither their sum nor their mean.
+    """Whether a tensor is the sum or the mean of rows in which examples have met; None if neither.
 
     Replicas treat it, with a warning, as if the examples had not met.
     """

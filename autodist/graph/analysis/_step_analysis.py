@@ -158,7 +158,7 @@ class StepAnalysis:
 
     @cached_property
     def by_tensors(self) -> dict[str, TensorGradient]:
-        """The gradients by what is no variable."""
+        """The gradients by tensors that are no variables."""
         kinds = {name: by_of(node) for name, node in self.nodes.items()}
         return {name: by for name, by in kinds.items() if by is not None}
 
@@ -365,7 +365,7 @@ class StepAnalysis:
         """By node, which synchronized gradients its value depends on, as a bit set.
 
         Args:
-            mark_bit: The bit of each mark. What lies before a mark does not count behind it.
+            mark_bit: The bit of each mark. What precedes a mark does not count after it.
             slot_bits: By variable handle, bits that a read of that variable brings along.
         """
         bits: dict[str, int] = {}

@@ -49,7 +49,7 @@ class VariableUse:
 
     @classmethod
     def unknown(cls, variable: Variable) -> VariableUse:
-        """What is supposed where there is no graph to look at: one read, or one row per example."""
+        """What is assumed without a graph: one read, or one row per example."""
         return cls(0, 1.0, 1.0, True) if variable.is_sparse else cls()
 
 

@@ -94,7 +94,7 @@ class Rows:
 
     Attributes:
         dim: Which dim that is; -1 for a list that has an example's tensor at each place.
-        outer: How often the batch follows upon itself; None where that is not known or does not matter.
+        outer: How often the batch repeats; None where that is not known or does not matter.
         inner: How many elements of an example lie side by side; None as above.
         selected: Whether data decide which examples there are (``tf.boolean_mask``).
         position: Where the values are numbers of rows: the column of the last dim that has them, or :data:`EVERYWHERE`.

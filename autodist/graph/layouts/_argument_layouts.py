@@ -146,7 +146,7 @@ class _Search:
         return ArgumentLayouts(best, self._sent[best], dict(self._sent)) if best in self._in_parts else None
 
     def _better(self, dims: Dims) -> Dims:
-        """Cut one argument after the other better, until none can be."""
+        """Improve the cut of one argument after the other, until none can be improved."""
         while True:
             found = dims
             for k, choices in enumerate(self._choices):

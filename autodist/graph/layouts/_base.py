@@ -67,7 +67,7 @@ class Cut:
 
     Attributes:
         dim: The dim that is cut.
-        outer: How often the batch follows upon itself.
+        outer: How often the batch repeats.
         inner: How many elements of a row lie side by side.
 
     """
@@ -88,7 +88,7 @@ class Partial:
 class Tile:
     """Each replica has one of the equal parts of a dim whose length is fixed, one after the other in their order.
 
-    Variables that are tiled begin it: what is computed of them is computed where their parts are.
+    Variables that are tiled begin it: what is computed from them is computed where their parts are.
 
     Attributes:
         dim: The dim that is cut.

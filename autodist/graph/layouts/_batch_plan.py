@@ -83,7 +83,7 @@ class BatchPlan:
 
     @property
     def is_apart(self) -> bool:
-        """Whether no replica needs anything of another one before it has its part of all gradients and values."""
+        """Whether no replica needs anything from another one before it has its part of all gradients and values."""
         met: set[tuple[str, Layout]] = set()
         for name in self.order:
             for way in self.ways[name]:
@@ -106,7 +106,7 @@ class BatchPlan:
         return size_bytes(self.shapes.shape(tensor) or (), self.dtypes[tensor], batch_size)
 
     def asks(self, node: Any) -> bool:
-        """Whether a node asks for sizes that are known without what it asks for."""
+        """Whether a node asks for sizes that are known without its input."""
         return asks_for_sizes(self.shapes, node, len(self.ways[node.name][0].outputs))
 
 
@@ -117,7 +117,7 @@ def size_bytes(shape: Sequence[Dim], dtype: str, batch_size: int) -> int:
 
 
 def asks_for_sizes(shapes: StepShapes, node: Any, outputs: int) -> bool:
-    """Whether a node asks for sizes that are known without what it asks for."""
+    """Whether a node asks for sizes that are known without its input."""
     if not is_kind(node.op, Kind.SHAPE):
         return False
     entries = [shapes.numbers(tensor_name(node.name, k)) for k in range(outputs)]

@@ -41,7 +41,7 @@ def _whole_batches(ways: Lengths, tensor: str, cut: Cut) -> Cut | None:
     return None if times is None or times % cut.inner else Cut(cut.dim, times // cut.inner, cut.inner)
 
 
-def _behind_each_other(ways: Lengths, node: Any, position: int, cut: Cut) -> Way | None:
+def _concatenated(ways: Lengths, node: Any, position: int, cut: Cut) -> Way | None:
     """``ConcatV2`` along the dim of the batch."""
     *tensors, axis = data_inputs(node)
     at = ways.numbers(axis)
@@ -100,7 +100,7 @@ def _is_plain(node: Any) -> bool:
 
 
 RANGES: Mapping[RangeUse | None, _Rule] = {
-    RangeUse.JOINS: _behind_each_other,
+    RangeUse.JOINS: _concatenated,
     RangeUse.SPLITS: _split,
     RangeUse.SLICES: _sliced,
     RangeUse.STRIDES: _strided,

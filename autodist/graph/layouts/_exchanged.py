@@ -94,7 +94,7 @@ def _found(graph: TrainingGraph, plan: BatchPlan) -> Iterator[Exchanged]:
 
 
 def _copies(exchange: Exchange, plan: BatchPlan) -> int:
-    """How many tensors of the full size are gathered for one: of what is no sum, that of each replica."""
+    """How many tensors of the full size are gathered for one: for a tensor that is no sum, that of each replica."""
     is_compared = isinstance(exchange.source, Partial) and exchange.source != Partial()
     return max(1, plan.tiled.parts) if is_compared else 1
 

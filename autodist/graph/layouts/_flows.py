@@ -1,8 +1,8 @@
-"""Loops, branches and lists of tensors, of which no index expression speaks: where they have the batch.
+"""Loops, branches and lists of tensors, which have no index expression: where they have the batch.
 
-They are followed into their functions by the rules of `graph/batch`. A loop in which examples stay apart is run by each
-replica on its own rows, and so is its backward pass, which is as apart as it: what has no dim for the batch there is a
-gradient by something whole, to which each replica adds its part.
+They are followed into their functions by the rules of `graph/batch`. If examples stay apart in a loop, each replica
+runs it on its own rows, and so its backward pass: a result there without a dim for the batch is a gradient by something
+whole, to which each replica adds its part.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Flows:
         return found
 
     def opened(self, followed: Mapping[str, Value], sizes: Sizes) -> dict[str, tuple[int | None, ...]]:
-        """The shapes of outputs of which TensorFlow does not know where the batch is."""
+        """The shapes of outputs for which TensorFlow does not know where the batch is."""
         found: dict[str, tuple[int | None, ...]] = {}
         for tensor, value in followed.items():
             shape = sizes.shape(tensor)
@@ -159,7 +159,7 @@ class Flows:
         return meaning(self._nodes[node_of(tensor)].op).list_use is ListUse.MAKES
 
     def _of_backward(self, node: Any, position: int, value: Value, values: list[Value]) -> Value:
-        """An output of a backward pass of which the rules can't tell: of a loop, it is like what it begins with."""
+        """An output of a backward pass that the rules can't tell: for a loop, it is like its initial value."""
         if value not in _MET:
             return value
         if node.op in BRANCHES:

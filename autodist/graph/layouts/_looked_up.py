@@ -12,7 +12,7 @@ __all__ = ["LookedUp"]
 
 
 class LookedUp:
-    """Remembers it, since replicas had better put it together by rows.
+    """Remembers it, since replicas should put it together by rows.
 
     Numbers of rows come to every replica, whole, so nothing else would say that what follows can be cut by examples:
     each replica would do all of it.

@@ -44,7 +44,7 @@ class Along:
 
     Attributes:
         index: Its name.
-        outer: How often the batch follows upon itself in its values.
+        outer: How often the batch repeats in its values.
         inner: How many of its values belong to a row, side by side.
 
     """
@@ -210,7 +210,7 @@ class _Places:
     Args:
         shapes: What is known of the step's sizes.
         sizes: By index of the node, how many values it has.
-        joined: The indices along which the node can't be cut; those of dims of which nothing can be said are added.
+        joined: The indices along which the node can't be cut; those of dims about which nothing is known are added.
 
     """
 

@@ -70,6 +70,6 @@ class PartsBefore:
         return None
 
     def _are_there(self, tensor: str) -> bool:
-        """Whether replicas have parts of it, or can make them of such."""
+        """Whether replicas have parts of it, or can make them from such."""
         is_sum = self._layouts.get(tensor.removesuffix(":0")) == Partial()
         return is_sum or (tensor.removesuffix(":0") in self._primary and self.way(node_of(tensor)) is not None)

@@ -2,7 +2,7 @@
 
 In the order of the graph, every node gets the way that needs the fewest bytes, given how its inputs are shared. Then,
 from the end, what is needed in which form: a value that every worker could compute whole, but of which only a
-replica's rows are wanted, is computed of these rows alone.
+replica's rows are wanted, is computed from these rows alone.
 
 The backward pass is a part of the graph like any other, so a gradient by something that was gathered is a sum of
 parts, and one by a sum is known to all.

@@ -34,8 +34,8 @@ class PartialRegion:
             for tensor in parts:
                 self.made.setdefault(tensor, []).append(output)
 
-    def behind(self, tensor: str) -> list[str]:
-        """What is whole as soon as a tensor is: it, and what is made of it alone."""
+    def whole_with(self, tensor: str) -> list[str]:
+        """The tensors that are whole as soon as one is: it, and those that are made from it alone."""
         found, members = [tensor], {tensor}
         for reached in found:
             for output in self.made.get(reached, ()):
@@ -55,7 +55,7 @@ class PartialRegion:
         for tensor in self.made:
             if tensor in handled:
                 continue
-            members = self.behind(tensor)
+            members = self.whole_with(tensor)
             if sum(self.sent.get(member, 0.0) for member in members) > bytes_of(tensor):
                 chosen[tensor] = members
                 handled.update(members)
@@ -65,7 +65,7 @@ class PartialRegion:
         """The same, those first that save most; it takes longer."""
         savings: list[tuple[float, str, list[str]]] = []
         for tensor in self.made:
-            members = self.behind(tensor)
+            members = self.whole_with(tensor)
             saved = sum(self.sent.get(member, 0.0) for member in members) - bytes_of(tensor)
             if saved > 0:
                 savings.append((saved, tensor, members))

@@ -1,4 +1,4 @@
-"""Several replicas of the step: what each computes of the batch, and where their values meet."""
+"""Several replicas of the step: what each computes from the batch, and where their values meet."""
 
 from autodist.kernels.replicate._exact import why_not_exact
 from autodist.kernels.replicate._joins import ROWS_POINT, with_layers

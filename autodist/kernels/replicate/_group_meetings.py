@@ -1,4 +1,4 @@
-"""Where groups of replicas meet in a step, each of which computes of its part of the batch what one replica would.
+"""Where groups of replicas meet in a step, each of which computes from its part of the batch what one replica would.
 
 A group computes the loss of its own examples; what is made of all of them has a node of its own, by which the groups'
 values become that of the whole batch. Gradients have their marks.
@@ -154,7 +154,7 @@ class _Meetings:
         return tensor if copy is None else tensor.replace(node_of(tensor), copy, 1)
 
     def _compute_of_all(self, name: str) -> None:
-        """Have a node compute of values of the whole batch: one that groups need as well, in a copy."""
+        """Have a node compute from values of the whole batch: one that groups need as well, in a copy."""
         node = self._nodes[name]
         given = [self._of_all(tensor) for tensor in data_inputs(node)]
         if name in self._analysis.marks or given == data_inputs(node):

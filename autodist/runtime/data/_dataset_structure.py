@@ -39,13 +39,13 @@ class Pipeline:
             element of a batch, or none.
         before: The operations between the source and the batches, from the source on.
         batching: The operation that makes batches.
-        behind: The operations on batches.
+        after: The operations on batches.
     """
 
     source: Any
     before: tuple[Any, ...]
     batching: Any
-    behind: tuple[Any, ...]
+    after: tuple[Any, ...]
 
     @property
     def batch_size(self) -> int:
@@ -55,7 +55,7 @@ class Pipeline:
     @property
     def has_cache(self) -> bool:
         """Whether a later pass may find elements in a cache instead of the source."""
-        return any(type(node).__name__ == "CacheDataset" for node in (*self.before, *self.behind))
+        return any(type(node).__name__ == "CacheDataset" for node in (*self.before, *self.after))
 
     @property
     def files(self) -> Any:
@@ -72,7 +72,7 @@ class Pipeline:
         for node in self.before:
             source = _REBUILT[type(node).__name__](node, source)
         source = _batched(self.batching, source, batch_size)
-        for node in self.behind:
+        for node in self.after:
             source = _REBUILT[type(node).__name__](node, source)
         return source
 
@@ -83,7 +83,7 @@ def read_pipeline(dataset: Any) -> Pipeline:
     Raises:
         UsageError: It is not known what makes its batches.
     """
-    behind: list[Any] = []
+    after: list[Any] = []
     node = dataset
     while type(node).__name__ not in _BATCHINGS:
         if not _is_known(node):
@@ -92,16 +92,16 @@ def read_pipeline(dataset: Any) -> Pipeline:
                 hint="let `batch` or `padded_batch` be the last operation, followed by `map`, `prefetch` and `repeat` "
                 'at most; or `shard(dataset, by="batch")`',
             )
-        behind.insert(0, node)
+        after.insert(0, node)
         node = node._input_dataset
-    _check_behind(node, behind)
+    _check_after(node, after)
     batching = node
     before: list[Any] = []
     node = node._input_dataset
     while _is_known(node):
         before.insert(0, node)
         node = node._input_dataset
-    return Pipeline(node, tuple(before), batching, tuple(behind))
+    return Pipeline(node, tuple(before), batching, tuple(after))
 
 
 def has_unseeded_shuffle(dataset: Any) -> bool:
@@ -184,9 +184,9 @@ def _is_variable(handle: Any) -> bool:
     return known is not None and bool(known.is_set)
 
 
-def _check_behind(batching: Any, behind: list[Any]) -> None:
+def _check_after(batching: Any, after: list[Any]) -> None:
     """A function of batches was traced for their shape; with `drop_remainder` this has the size of whole batches."""
-    mapped = any(hasattr(node, "_map_func") or hasattr(node, "_predicate") for node in behind)
+    mapped = any(hasattr(node, "_map_func") or hasattr(node, "_predicate") for node in after)
     if mapped and bool(batching._drop_remainder):
         raise UsageError(
             "`shard` was given a dataset with a `map` or `filter` of batches of a fixed size, which parts don't have",

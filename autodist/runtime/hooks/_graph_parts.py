@@ -8,14 +8,14 @@ from typing import Any
 from autodist.errors import UsageError
 from autodist.graph import full_name, node_of
 
-__all__ = ["behind", "consumed", "drawn_tensors", "for_this_worker", "refuse_queues"]
+__all__ = ["consumed", "drawn_tensors", "for_this_worker", "needed_for", "refuse_queues"]
 
 _ITERATORS = frozenset({"Iterator", "IteratorV2"})
 _FILE_WRITERS = frozenset({"MergeV2Checkpoints", "Save", "SaveSlices", "SaveV2", "WriteFile"})
 _QUEUES = ("FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "RandomShuffleQueue", "Stage", "MapStage", "Unstage")
 
 
-def behind(nodes: Mapping[str, Any], roots: Sequence[str], given: set[str]) -> set[str]:
+def needed_for(nodes: Mapping[str, Any], roots: Sequence[str], given: set[str]) -> set[str]:
     """Names of the nodes that are needed for `roots` where `given` ones are fed."""
     found: set[str] = set()
     stack = [root for root in roots if root not in given]

@@ -22,7 +22,7 @@ from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.data import WholeArray
 from autodist.runtime.hooks._attribute_patches import Patches
-from autodist.runtime.hooks._graph_parts import behind, consumed, drawn_tensors, for_this_worker, refuse_queues
+from autodist.runtime.hooks._graph_parts import consumed, drawn_tensors, for_this_worker, needed_for, refuse_queues
 
 __all__ = ["GraphSession", "make_session", "refuse_plain_sessions"]
 
@@ -233,7 +233,7 @@ class GraphSession:
         """The part of the graph behind fetches, without what is fed."""
         graph_def = self.graph.as_graph_def()
         nodes = {node.name: node for node in graph_def.node}
-        needed = behind(nodes, [node_of(name) for name in names], {node_of(feed) for feed in feeds})
+        needed = needed_for(nodes, [node_of(name) for name in names], {node_of(feed) for feed in feeds})
         targets = [n for n, node in nodes.items() if TARGET in node.attr and node_of(node.input[0]) in needed]
         kept = needed | set(targets)
         part = type(graph_def)(versions=graph_def.versions, library=graph_def.library)

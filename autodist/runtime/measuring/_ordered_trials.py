@@ -214,7 +214,7 @@ class _Trial:
 
 
 class _FloorTrial(_Trial):
-    """What this worker computes of a step, alone but at the same time as all others: no strategy is faster.
+    """What this worker computes from a step, alone but at the same time as all others: no strategy is faster.
 
     It is the step of a cluster of this host. Its replicas sum their gradients among themselves, and update the values.
     """

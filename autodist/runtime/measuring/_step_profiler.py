@@ -190,18 +190,18 @@ def _without_updates(graph: TrainingGraph) -> list[str]:
     marks = [node_of(t) for v in graph.trainable for gradient in v.gradients for t in gradient.tensors]
     trained = {v.handle for v in graph.variables if v.role in (Role.TRAINABLE, Role.SLOT)}
     updates = [write.node for write in graph.analysis.writes.values() if not trained.isdisjoint(write.handles)]
-    behind = _behind(graph, (*marks, *updates))
+    dependents = _dependents(graph, (*marks, *updates))
     others = [*(node_of(output.tensor) for output in graph.outputs), *graph.effects]
-    return list(dict.fromkeys([*marks, *(node for node in others if node not in behind)]))
+    return list(dict.fromkeys([*marks, *(node for node in others if node not in dependents)]))
 
 
-def _behind(graph: TrainingGraph, roots: Iterable[str]) -> set[str]:
+def _dependents(graph: TrainingGraph, roots: Iterable[str]) -> set[str]:
     """Some nodes and all that need them or wait for them."""
-    behind = set(roots)
+    dependents = set(roots)
     for name in graph.analysis.order:
-        if not behind.isdisjoint(map(node_of, graph.analysis.nodes[name].input)):
-            behind.add(name)
-    return behind
+        if not dependents.isdisjoint(map(node_of, graph.analysis.nodes[name].input)):
+            dependents.add(name)
+    return dependents
 
 
 # What it is run on ---------------------------------------------------------------------------------------------------
