@@ -61,8 +61,8 @@ class AutoDist:
         strategy_builder: Another name of `strategy`, the one that figure 7.4 of Hao Zhang's thesis has.
 
     Raises:
-        UsageError: An argument is not allowed, both names of the strategy are given, or the spec has several workers
-            and nobody launched them.
+        UsageError: An argument is not allowed, both names of the strategy are given, or the spec has several workers,
+            which were not launched.
         SpecError: The spec has mistakes.
         StrategyError: There is no such strategy.
         NotInstalled: There is no TensorFlow, or not the version that AutoDist works with.

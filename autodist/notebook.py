@@ -76,7 +76,7 @@ def _words(line: str) -> tuple[list[str], Path]:
 
 
 def _write(file: Path, cell: str) -> None:
-    """Write the cell into a file, but not over one that somebody has written."""
+    """Write the cell into a file, but not over one that was not written from a cell."""
     if file.is_file() and not file.read_text(encoding="utf-8").startswith(_HEAD):
         raise UsageError(
             f"`{file}` is there, and was not written from a cell: the cell would replace it",

@@ -31,7 +31,7 @@ class HelpContext(click.Context):
 
 
 class WholeGroup(click.Group):
-    """A group whose help says of each command what its help begins with, whole."""
+    """A group whose help shows the whole first sentence of each command's help."""
 
     context_class = HelpContext
 

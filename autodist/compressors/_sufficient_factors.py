@@ -21,7 +21,7 @@ class SufficientFactors(Compressor):
     """Sends the two factors of a dense layer's gradient to its parameter server, which multiplies them; exact.
 
     One row of both per example, m + n numbers for an m x n kernel (Chilimbi et al. 2014, Project Adam; Xie et al. 2016
-    and Zhang et al. 2017, Poseidon, who send them to every worker: the synchronizer Broadcast).
+    and Zhang et al. 2017, Poseidon, which send them to every worker: the synchronizer Broadcast).
 
     The factors are found in the graph before any gradient is computed (:func:`autodist.graph.factors_of`), so there is
     nothing left to be encoded when messages are exchanged.

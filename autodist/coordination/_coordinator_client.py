@@ -195,7 +195,7 @@ class CoordinatorClient:
 
 
 def _refusal(status: int, text: str) -> AutoDistError:
-    """Return the error that a status other than OK stands for."""
+    """Return the error that a status other than OK means."""
     if status == Status.TIMED_OUT:
         return TimedOut(text, hint="look at the logs of the missing workers; raise the timeout if they are only slow")
     if status == Status.ABORTED:

@@ -110,7 +110,7 @@ class Interruption:
         self._saves = True
 
     def leave(self) -> None:
-        """The script has ended: after an interruption, wait for the others, who may be saving what this one holds.
+        """The script has ended: after an interruption, wait for the others, which may be saving what this one holds.
 
         Nothing interrupts this process any more.
         """

@@ -11,7 +11,7 @@ OPEN_PORTS = "AUTODIST_ALLOW_OPEN_PORTS"
 """The environment variable that allows servers of TensorFlow."""
 
 SERVER_PORTS = range(20000, 32000)
-"""Below the ports that Linux gives to outgoing connections, so nobody takes one by chance; firewalls can know it."""
+"""Below the ports that Linux gives to outgoing connections, so none is taken by chance; firewalls can know it."""
 
 
 def opens_ports(variables: Mapping[str, str] | None = None) -> bool:

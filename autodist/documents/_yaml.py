@@ -18,7 +18,7 @@ _SCALARS = {_TAG + name for name in ("str", "int", "float", "bool", "null", "tim
 _UNREAD = {_TAG + name for name in ("str", "timestamp", "value", "merge")}
 
 _MOST_VALUES = 200_000
-"""Aliases of aliases can make a short text stand for billions of values."""
+"""With aliases of aliases, a short text can mean billions of values."""
 _LONGEST_NUMBER = 100
 
 

@@ -19,7 +19,7 @@ class GraphEditor(NodeList):
     """Changes a graph, and keeps an index of its nodes and their readers.
 
     Nodes are added as to any list of nodes; `nodes` are those that were. What nodes take is changed by the editor
-    alone. Control inputs stand after the others, each once.
+    alone. Control inputs follow the others, each once.
 
     Args:
         graph_def: The graph, which is the editor's own from now on.
@@ -114,7 +114,7 @@ class GraphEditor(NodeList):
         *,
         with_added: bool = False,
     ) -> None:
-        """Have those who read some tensors, or wait for some nodes, take others.
+        """Have readers of some tensors, and nodes that wait for some nodes, take others.
 
         Args:
             instead: By tensor, or by control input ``^name``, what comes in its place.

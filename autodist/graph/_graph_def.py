@@ -39,7 +39,7 @@ __all__ = [
 VARIANT = 21
 """TensorFlow's number of the element type of lists of tensors."""
 FROZEN = "_autodist_frozen"
-"""Attribute of the handle of a variable that stands for a value from outside: no gradient flows through its reads."""
+"""Attribute of the handle of a variable that represents a value from outside: no gradient flows through its reads."""
 OWN_GRADIENT = "_autodist_own_gradient"
 """Attribute of a node whose gradient the program defines (`tf.custom_gradient`), whatever gradients its op and those
 before it have; names the nodes that it may flow to."""

@@ -115,7 +115,7 @@ class NodeList:
         return self.add("Cast", name, [tensor], SrcT=source, DstT=target)
 
     def reshape(self, name: str, tensor: str, shape: Sequence[int], dtype: str) -> str:
-        """Add a reshape to a static shape; -1 stands for one unknown dim."""
+        """Add a reshape to a static shape; -1 means one unknown dim."""
         target = self.constant(f"{name}/shape", list(shape), "int32")
         return self.add("Reshape", name, [tensor, target], T=dtype, Tshape="int32")
 

@@ -1,6 +1,6 @@
 """G as one file: a zip archive of a header in JSON and the GraphDef, which Netron and TensorBoard open as well.
 
-The GraphDef is read when somebody looks at it: to list variables, or to count what a strategy sends, takes neither
+The GraphDef is read on demand: to list variables, or to count what a strategy sends, takes neither
 TensorFlow nor its start-up time.
 """
 

@@ -79,7 +79,7 @@ class Variable:
 
     Attributes:
         name: Unique within the graph; readable, but not to be parsed.
-        handle: Name of the placeholder node that stands for its resource handle.
+        handle: Name of the placeholder node of its resource handle.
         shape: Static shape.
         dtype: NumPy name of the element type, ``"float32"``; ``"bfloat16"`` is known too.
         role: What it is to the step.

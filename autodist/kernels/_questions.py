@@ -111,7 +111,7 @@ class QuestionBuilder:
 
         Args:
             name: Name of the node.
-            owner: Who answers.
+            owner: The worker that answers.
             wanted: What it is to run.
             waits: What comes before, as control inputs.
             below: What whole numbers that are given must be below; -1 for anything.

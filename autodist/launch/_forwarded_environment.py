@@ -98,7 +98,7 @@ def requested_environment(
 
 
 def _lines_of(files: Sequence[Path], mistakes: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield where each variable of the files stands, and the variable."""
+    """Yield the place of each variable of the files, and the variable."""
     for file in files:
         try:
             lines = file.read_text(encoding="utf-8").split("\n")

@@ -55,7 +55,7 @@ class Hop:
 
 @dataclass(frozen=True)
 class Stage:
-    """A hop, and what the configuration says of it. Two are equal if their hops are.
+    """A hop, and its configuration. Two are equal if their hops are.
 
     Attributes:
         hop: Whom it leads to.

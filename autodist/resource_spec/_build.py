@@ -177,7 +177,7 @@ def _ssh(group: SshGroup | None) -> Ssh | None:
 
 
 def _links(document: Document, links: Mapping[int, LinkSection], hosts: Mapping[str, Host] | None) -> Iterator[Link]:
-    """Yield the links; without ``hosts``, whether they name known ones can't be told."""
+    """Yield the links; without ``hosts``, it is not checked whether they name known ones."""
     first: dict[frozenset[str], int] = {}
     for index, link in links.items():
         path = ("links", index, "between")
@@ -194,7 +194,7 @@ def _links(document: Document, links: Mapping[int, LinkSection], hosts: Mapping[
 
 
 def _pairs(link: LinkSection, hosts: Mapping[str, Host] | None) -> list[tuple[str, str]]:
-    """Return the pairs of hosts; a range with itself stands for every pair in it."""
+    """Return the pairs of hosts; a range with itself means every pair in it."""
     ends = expand_host_range(link.between[0]), expand_host_range(link.between[1])
     unknown = dict.fromkeys(name for name in itertools.chain(*ends) if hosts is not None and name not in hosts)
     if hosts is not None and unknown:

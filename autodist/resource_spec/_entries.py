@@ -27,10 +27,10 @@ class Entry:
     """Hosts with one worker process each.
 
     Attributes:
-        addresses: Those that one text stands for.
+        addresses: Those that one text means.
         count: Devices of each that hold a replica, >= 1; None: not said.
         kind: What they are; None: not said.
-        where: Where it stands, as its mistakes begin: ``"hosts.txt:3: "``.
+        where: Its place, as its mistakes begin: ``"hosts.txt:3: "``.
         memory_gb: Main memory of each, in GB (10^9 bytes); None: not known.
 
     """
@@ -66,7 +66,7 @@ class Mistakes:
 
 
 def parse_entry(text: str, where: str = "") -> Entry:
-    """Return what ``host``, ``host:2``, ``host:gpus=2`` or ``[fe80::1]:2`` stands for; the host may be a range.
+    """Return what ``host``, ``host:2``, ``host:gpus=2`` or ``[fe80::1]:2`` means; the host may be a range.
 
     Raises:
         SpecError: It is none of these.

@@ -1,4 +1,4 @@
-"""Host ranges: one text that stands for many host names."""
+"""Host ranges: one text for many host names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ITEM = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def expand_host_range(text: str) -> tuple[str, ...]:
-    """Return the host names that a range stands for, in the order written; a text without brackets stands for itself.
+    """Return the host names that a range means, in the order written; a text without brackets means itself.
 
     A bracket holds numbers and ``first-last`` ranges (both ends included), separated by commas. A first number with
     leading zeros sets the width of all of its range. Several brackets combine, the last one running fastest.

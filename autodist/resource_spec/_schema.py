@@ -180,7 +180,7 @@ class Node(Defaults):
 
 
 class SshGroup(_Section):
-    """One entry of ``ssh``; the original's defaults were empty texts, so these stand for "not given"."""
+    """One entry of ``ssh``; the original's defaults were empty texts, so these mean "not given"."""
 
     username: TextOrEmpty = Field("", description="a login name")
     port: int | None = Field(None, ge=1, le=65535, description="a port number from 1 to 65535")

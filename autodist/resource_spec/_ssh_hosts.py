@@ -1,4 +1,4 @@
-"""The hosts of ``~/.ssh/config``: names without wildcards, and what it says of them."""
+"""The hosts of ``~/.ssh/config``: names without wildcards, and what it says about them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _is_plain(pattern: str) -> bool:
 
 
 def _settings(path: Path, home: Path, outer: Blocks | None, depth: int, mistakes: Mistakes) -> Iterator[_Setting]:
-    """Yield the lines of a file and of those it includes; ``outer`` has what the line that includes it stands under."""
+    """Yield the lines of a file and of those it includes; ``outer`` has the lines above the one that includes it."""
     blocks = outer
     for number, key, words in _lines(path, mistakes):
         if key == "host":

@@ -44,7 +44,7 @@ def _comment(text: str, indent: str) -> list[str]:
 
 
 def _nodes(hosts: Sequence[Host]) -> Iterator[list[Host]]:
-    """Yield the hosts that one node stands for: neighbours on an address that differ in their GPUs only."""
+    """Yield the hosts that one node means: neighbours on an address that differ in their GPUs only."""
     found: list[Host] = []
     for host in hosts:
         if found and not _are_one_node(found[0], host):

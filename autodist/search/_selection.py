@@ -84,7 +84,7 @@ def _equal(values: npt.NDArray[np.int32]) -> Floats:
 
 
 def cosine(features: Floats) -> Floats:
-    """The cosine of what a simulator makes of two proposals (the second measure of thesis 8.3.2).
+    """The cosine of a simulator's representations of two proposals (the second measure of thesis 8.3.2).
 
     Args:
         features: Hidden outputs or features, one row for each proposal.

@@ -22,7 +22,7 @@ _COUNTERS_OFFSET = 120  # of tcpi_bytes_acked and tcpi_bytes_received in Linux' 
 def wire_bytes() -> dict[Connection, tuple[int, int]]:
     """Payload bytes that this process has sent and received so far, by open TCP connection (Linux only).
 
-    They are counted by the kernel, whoever owns the socket: gRPC, Gloo or Python. What was sent counts when the other
+    The kernel counts them, whatever owns the socket: gRPC, Gloo or Python. What was sent counts when the other
     end has acknowledged it; headers and repeated segments don't count.
 
     Example:

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["CODED_SHARE", "LEAST_CODED_BYTES", "is_coded"]
 
 CODED_SHARE = 7 / 8
-"""What part of its bytes a float needs there: four bits stand for the eight of its exponent.
+"""What part of its bytes a float needs there: four bits replace the eight of its exponent.
 
 A few that are far smaller than their neighbours need more: a byte of their own for the exponent.
 """

@@ -11,7 +11,7 @@ _MOST_TOLD = 10
 
 
 class RejectedPeers:
-    """Reports callers that are sent away, and only some of them, so that nobody can fill the log.
+    """Reports callers that are sent away, and only some of them, so that they can't fill the log.
 
     Example:
         >>> RejectedPeers().tell("a stranger at 10.0.0.9 was sent away")

@@ -118,7 +118,7 @@ class Turns:
         self.is_left_alone = False
 
     def measure(self, strategy: Strategy, hopeless_s: float | None) -> Measurement:
-        """Order a strategy, and steps of it as long as there is hope.
+        """Order a strategy, and steps of it as long as it may be fast.
 
         Raises:
             TrialFailed: It came to no end.

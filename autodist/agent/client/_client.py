@@ -63,9 +63,9 @@ class Fetched:
 class Agent:
     """A program that holds workers on one machine; made by :meth:`start`.
 
-    It ends its workers and all their descendants, and itself, when it is closed, when this process ends, when nothing
-    was heard of it for ``heartbeat_s``, and when it is told to by TERM, HUP or INT: TERM to all of them, and KILL after
-    the grace time. It never ends a process that does not descend from it.
+    It ends its workers and all their descendants, and itself, when it is closed, when this process ends, when this
+    process was silent for ``heartbeat_s``, and at TERM, HUP or INT: TERM to all of them, and KILL after the grace time.
+    It never ends a process that does not descend from it.
 
     All methods are for the event loop that started it. Waits have bounds: those named ``timeout_s``, else the loss of
     the agent, which makes every pending call raise ``HostUnreachable``.

@@ -1,8 +1,8 @@
 """The agent's first process: it starts the holder, and cleans up after it; runs on the machine.
 
-The two watch each other over a pair of sockets, which nobody else has. If the holder ends, by whatever, its descendants
-fall to this process, a subreaper, which ends them. If this process ends, the holder sees that and ends everything
-itself. A holder that does not say for long that it lives is killed.
+The two watch each other over a pair of sockets that no other process has. If the holder ends, by whatever, its
+descendants fall to this process, a subreaper, which ends them. If this process ends, the holder sees that and ends
+everything itself. A holder that does not say for long that it lives is killed.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class HasPlaces(Protocol):
 
 
 class Places(NamedTuple):
-    """A layout that nothing else is said of."""
+    """A layout without further properties."""
 
     dims: tuple[tuple[str, ...], ...]
     partial: tuple[str, ...] = ()

@@ -69,7 +69,7 @@ class StepAnalysis:
 
     Args:
         graph_def: The flat graph.
-        handles: Names of the placeholders that stand for variables' resource handles.
+        handles: Names of the placeholders of variables' resource handles.
         split: Names of the placeholders whose dim 0 is the batch.
     """
 
@@ -189,7 +189,7 @@ class StepAnalysis:
 
     @cached_property
     def begins_apart(self) -> tuple[str, ...]:
-        """The begins of gradients that the program gives, and replicas make of their parts of the batch."""
+        """The begins of gradients that the program gives, and replicas compute from their parts of the batch."""
         given = (name for name in self.order if SEED in self.nodes[name].attr and name in self.scalings)
         return tuple(name for name in given if self.nodes[name].attr[SEED].s == GIVEN and self._is_apart(name))
 

@@ -120,5 +120,5 @@ def factor_of(shape: Shape) -> int:
 
 
 def is_scattered(layout: Layout) -> bool:
-    """Whether each replica has its part in one piece: then a sum need not be made of all of it everywhere."""
+    """Whether each replica has its part in one piece: then no replica has to sum all of it."""
     return isinstance(layout, Tile) or (isinstance(layout, Cut) and layout.dim == 0 and layout.outer == 1)

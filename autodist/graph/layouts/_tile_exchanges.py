@@ -48,10 +48,11 @@ def tile_exchanges(
 
 
 def step_for_tiles(graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> TrainingGraph:
-    """The step whose variables can be tiled: what would gather parts along a dim that it joins is made of others.
+    """The step whose variables can be tiled: operators that would gather parts along a dim that they join are replaced
+    by others.
 
     Rows are looked up in what is read of a variable, of which replicas have parts, not by its handle. A softmax of
-    classes that replicas share is made of operators of which each replica does a part, if they then send less.
+    classes that replicas share is replaced by operators of which each replica does a part, if they then send less.
 
     Args:
         graph: G, with its GraphDef; its variables are whole.
@@ -67,7 +68,7 @@ def step_for_tiles(graph: TrainingGraph, dims: Mapping[str, int], parts: int, ex
 
 @dataclass(frozen=True)
 class _Planned:
-    """What replicas exchange in a step in which some nodes are made of others."""
+    """What replicas exchange in a step in which some nodes are replaced by others."""
 
     made: frozenset[str]
     exchanged: tuple[Exchanged, ...]
@@ -93,7 +94,7 @@ class _Planning:
         return self._found[wanted]
 
     def _best(self, graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> _Planned | None:
-        """The plan that costs least, of those in which ever more is made of others."""
+        """The plan that costs least, among those in which ever more nodes are replaced."""
         best, made = None, frozenset[str]()
         for _ in range(_MOST_TURNS):
             try:
@@ -129,7 +130,7 @@ def _kept(graph: TrainingGraph) -> _Planning:
 
 
 def _gathering(step: TrainingGraph, plan: BatchPlan) -> Iterator[str]:
-    """The nodes for which a tiled tensor is gathered, and that can be made of others."""
+    """The nodes for which a tiled tensor is gathered, and that can be replaced by others."""
     nodes = step.analysis.nodes
     for name in can_be_made_of_others(step):
         (first, *_) = data_inputs(nodes[name])

@@ -42,8 +42,8 @@ class TiledVariables:
         slices: The nodes that cut the gradients of whole variables.
         inputs: By placeholder of an argument of which replicas get parts, how it is cut; in several ways if they get
             a part of each.
-        meetings: Nodes by which groups of replicas make their values those of the whole batch: what is taken of them
-            is the same on all workers, and of another size than what a group has.
+        meetings: Nodes by which groups of replicas make their values those of the whole batch: what is read of them is
+            the same on all workers, and of another size than what a group has.
 
     """
 

@@ -299,7 +299,7 @@ class Operator:
         has_one_shape: Whether it works element by element on inputs of one shape, of which none is broadcast.
         ignores_values: Whether its result has the elements' number and type, but does not depend on what they are.
         creates: Whether it makes as many elements as an input says, each a copy of another or drawn.
-        is_aligned: Whether each element of its result is made of those of its inputs at its place, although no index
+        is_aligned: Whether each element of its result comes from those of its inputs at its place, although no index
             expression says so.
         numbers: What it computes from short vectors of whole numbers, given these and the number of the output.
         adds: Whether its result is the sum of its inputs.

@@ -22,7 +22,7 @@ class Ids:
     """Where the ones of one-hot rows are.
 
     Attributes:
-        tensor: Its elements, in their order, are the places, row by row. One that is outside of a row stands for zeros.
+        tensor: Its elements, in their order, are the places, row by row. One that is outside of a row means zeros.
         dtype: Dtype of the tensor.
     """
 

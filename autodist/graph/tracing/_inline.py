@@ -1,7 +1,7 @@
 """Flattening: every call of a library function is replaced by the function's body.
 
 Control flow (``If``, ``While``, ``Case``) keeps its functions. Marks on gradients survive, as do control
-dependencies: a ``NoOp`` under the call's name stands for "the call has finished".
+dependencies: a ``NoOp`` under the call's name means "the call has finished".
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Inliner:
         self.flat.node.add(name=call.name, op="NoOp", device=call.device, input=finished or start)
 
     def _emit_identity(self, node: Any) -> None:
-        """Let each output stand for its input: one node must not tie unrelated gradients together."""
+        """Replace each output by its input: one node must not tie unrelated gradients together."""
         data = [tensor for tensor in node.input if not tensor.startswith("^")]
         for k, tensor in enumerate(data):
             self.aliases[f"{node.name}:{k}"] = tensor

@@ -38,7 +38,7 @@ class FilledRows:
         self._made: dict[tuple[str, int], str] = {}
 
     def is_needed(self, node: Any, way: Way) -> bool:
-        """Whether a replica's copy of a node must have rows: one that is told their number gives as many."""
+        """Whether a replica's copy of a node must have rows: one that gets their number gives as many."""
         told = (entry for entries in way.lengths.values() for entry in entries)
         return meaning(node.op).needs_rows and not any(isinstance(entry, Rows) for entry in told)
 

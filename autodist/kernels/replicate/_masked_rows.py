@@ -63,7 +63,7 @@ class MaskedRows:
         return self._out.add("SelectV2", name, [own, local, instead], **kinds)
 
     def _known(self, name: str, given: str, rows: int, dtype: str, device: str, *, may_lack: bool) -> str:
-        """The numbers, of which TensorFlow has seen that there are such rows; below 0 they may mean none."""
+        """The numbers, after TensorFlow has checked that such rows exist; below 0 they may mean none."""
         bounds = [self._out.constant(f"{name}/{what}", at, dtype) for what, at in (("b", 0), ("e", rows), ("s", 1))]
         every = self._out.add("Range", f"{name}/rows", bounds, Tidx=dtype, device=device)
         asked = given

@@ -137,7 +137,7 @@ class _Check:
         self.bodies = FunctionBodies(self.analysis.graph_def)
 
     def _meeting(self, losses: Sequence[str]) -> set[str]:
-        """What replicas compute of losses in which examples meet; of others their gradients say all."""
+        """What replicas compute for losses in which examples meet; of others their gradients say all."""
         dependence = self.analysis.dependence
         return dependence.computed_by_replicas(losses) if dependence.meetings(losses) else set()
 

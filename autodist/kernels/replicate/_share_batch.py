@@ -1,6 +1,6 @@
 """Replicas that share a step tensor by tensor, so that all of it is as on one device, whatever its loss is.
 
-The plan of `graph/layouts` says of each tensor whether it is cut along the batch, whole, or in parts that make a sum.
+The plan of `graph/layouts` says for each tensor whether it is cut along the batch, whole, or in parts that make a sum.
 What is whole is computed once per worker, all else once per replica; where a tensor is needed in another form, workers
 meet.
 """

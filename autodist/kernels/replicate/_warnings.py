@@ -180,7 +180,7 @@ def _of_bent(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
 
 
 def _of_begins(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
-    """Gradients that begin with what the program gives, and each replica makes of its own part of the batch."""
+    """Gradients that begin with what the program gives, and each replica computes from its part of the batch."""
     for place, _ in _by_line(graph, demand, (name for name in demand.analysis.begins_apart if name in demand.replica)):
         yield (
             f"`output_gradients`, {place}, takes several examples together, and each replica has only a part of the "

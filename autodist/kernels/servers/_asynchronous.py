@@ -168,7 +168,7 @@ class _Line:
             self._hand_tokens(done)
 
     def _receive(self) -> tuple[dict[str, str], list[str]]:
-        """Take a round's messages; returns what synced nodes stand for, and the values that came along."""
+        """Take a round's messages; returns what replaces synced nodes, and the values that came along."""
         senders = self.parts if self.unit.synchronizer.sync else self.parts[:1]
         messages = []
         for part in senders:

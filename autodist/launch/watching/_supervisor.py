@@ -231,7 +231,7 @@ class Supervisor:
         return True
 
     def _are_asked_first(self) -> bool:
-        """Whether workers hear of a signal before it ends them; after TERM and HUP only those that save then."""
+        """Whether workers learn of a signal before it ends them; after TERM and HUP only those that save then."""
         running = self._running()
         is_ctrl_c = self._interrupts[0] == signal.SIGINT
         return bool(running) and (is_ctrl_c or any(self._has_said(SAVES_AT_END, rank) for rank in running))

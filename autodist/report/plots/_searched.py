@@ -67,7 +67,7 @@ class Searched:
 
     @cached_property
     def searcher(self) -> str:
-        """Who proposed most of the trials; empty if there are baselines alone."""
+        """The searcher that proposed most of the trials; empty if there are baselines alone."""
         origins = Counter(trial.origin for trial in self.trials if not is_baseline(trial))
         return next((origin for origin, _ in origins.most_common(1)), "")
 

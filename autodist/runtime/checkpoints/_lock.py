@@ -1,4 +1,4 @@
-"""One process at a time writes into a directory of checkpoints, and the second one learns who is there."""
+"""One process at a time writes into a directory of checkpoints, and the second one learns which one is there."""
 
 from __future__ import annotations
 

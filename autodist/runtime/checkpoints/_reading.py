@@ -27,10 +27,10 @@ class DamagedCheckpoint(Exception):
 
 
 def names_in(directory: Path, own: Collection[str] = ()) -> list[str]:
-    """The names of all checkpoints that have files in a directory, whoever has written them.
+    """The names of all checkpoints that have files in a directory, whatever has written them.
 
     Args:
-        directory: Where to look; need not be there. What are no files is nobody's checkpoint.
+        directory: Where to look; need not be there. Directories are not checkpoints.
         own: Names that are checkpoints for sure.
 
     Raises:

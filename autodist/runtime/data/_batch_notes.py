@@ -1,7 +1,7 @@
 """What a sharded dataset tells about a global batch, along with a worker's rows.
 
 A note travels in the first tensor's place, next to it, so that it passes through what others do to the other tensors,
-such as the example weights that Keras makes of labels.
+such as the example weights that Keras makes from labels.
 """
 
 from __future__ import annotations

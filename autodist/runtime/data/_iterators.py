@@ -33,7 +33,7 @@ def let_go_of_iterators_in_time() -> None:
 
 
 class _Resource:
-    """The attribute by which an iterator holds its resource; its last reference, so that who drops it waits."""
+    """The attribute by which an iterator holds its resource; its last reference, so that dropping it waits."""
 
     def __get__(self, iterator: Any, owner: Any = None) -> Any:
         if iterator is None:

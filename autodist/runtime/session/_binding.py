@@ -1,8 +1,8 @@
 """Binds TensorFlow's servers to one address of the machine.
 
-They listen on all addresses, whatever their cluster is called, and serve everybody who connects, without asking who it
-is. TensorFlow has no option for it. So while a server is being made, TensorFlow's calls of ``bind`` come here first. A
-socket for all addresses with the server's port is bound to the wanted address instead.
+They listen on all addresses, whatever their cluster is called, and serve every process that connects, without asking
+which it is. TensorFlow has no option for it. So while a server is being made, TensorFlow's calls of ``bind`` come here
+first. A socket for all addresses with the server's port is bound to the wanted address instead.
 """
 
 from __future__ import annotations

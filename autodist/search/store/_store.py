@@ -60,7 +60,7 @@ CREATE TABLE measurements (
     PRIMARY KEY (study, number, round)
 ) WITHOUT ROWID;
 """
-"""Every measurement there is of trials. The first one stands with its trial as well, for older versions."""
+"""Every measurement there is of trials. The first one is with its trial as well, for older versions."""
 _OF_MEASUREMENT = "round, steps, warm_up, prepared, ended, version"
 _MIGRATIONS = {
     1: ["ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'"],

@@ -68,7 +68,7 @@ class Groups:
         transfer_s: The time that its bytes take on the network, equation 8.3.
         gathers: Tensors of rows that TensorFlow's collectives gather for it.
         latency_s: The longest latency of the links that it takes.
-        hops: How many messages follow each other: one for each host of a ring, or to who sums and from there.
+        hops: How many messages follow each other: one for each host of a ring, or to the summing host and back.
         is_streamed: Whether AutoDist's own library carries it, directly between all hosts.
         is_own: Whether any library of its own carries it, and not TensorFlow's runtime.
 

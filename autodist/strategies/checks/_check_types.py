@@ -20,7 +20,7 @@ _REASON = "a strategy is made of value objects, tuples, texts and whole numbers"
 
 
 def wrong_types(strategy: object) -> tuple[Problem, ...]:
-    """All parts of a strategy that have a wrong type; nothing else can be said of it before these are right.
+    """All parts of a strategy that have a wrong type; nothing else can be checked before these are right.
 
     Example:
         >>> from autodist.strategies import GraphConfig

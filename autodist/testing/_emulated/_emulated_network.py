@@ -34,7 +34,7 @@ def address_of(number: int) -> str:
 
 
 def gbps_of(rate: str) -> float:
-    """The bandwidth that a rate of ``tc`` stands for, in Gbit/s; its ``bps`` are bytes per second.
+    """The bandwidth that a rate of ``tc`` means, in Gbit/s; its ``bps`` are bytes per second.
 
     Raises:
         UsageError: It is none.

@@ -1,7 +1,7 @@
 """What a cluster leaves on the machine while it exists, and how that goes away whatever happens to its owner.
 
 Everything of a cluster carries one name: its network namespaces, and a directory. The name says whose process it is, so
-that what a killed owner has left can be told from what is in use.
+that leftovers of a killed owner can be told from what is in use.
 """
 
 from __future__ import annotations

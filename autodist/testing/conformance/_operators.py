@@ -223,7 +223,7 @@ def _computed(node: Any, inputs: list[Any], change: Change) -> list[Any]:
 
 
 def _session(graph: Any) -> Any:
-    """One in which the kernels themselves run, and not what TensorFlow makes of constants."""
+    """One in which the kernels themselves run, without TensorFlow's folding of constants."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto()
