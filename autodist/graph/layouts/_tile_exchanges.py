@@ -48,8 +48,7 @@ def tile_exchanges(
 
 
 def step_for_tiles(graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> TrainingGraph:
-    """The step whose variables can be tiled: operators that would gather parts along a dim that they join are replaced
-    by others.
+    """The step whose variables can be tiled: operators that would gather parts that they join are replaced.
 
     Rows are looked up in what is read of a variable, of which replicas have parts, not by its handle. A softmax of
     classes that replicas share is replaced by operators of which each replica does a part, if they then send less.
