@@ -13,11 +13,11 @@ __all__ = ["gathered_strings"]
 _AllGather: TypeAlias = "Callable[[NodeList, str, str, str], str]"
 
 _OF_STRINGS = bytes([0x08, 7])
-"""Of a `TensorProto`: ``dtype``, strings."""
+"""In a `TensorProto`: ``dtype``, strings."""
 _ONE_DIM = bytes([0x12, 8, 0x12, 6, 0x08])
-"""Of a `TensorProto`: ``tensor_shape`` of one dim, whose size follows, a number of five bytes."""
+"""In a `TensorProto`: ``tensor_shape`` of one dim, whose size follows, a number of five bytes."""
 _STRING = bytes([0x42])
-"""Of a `TensorProto`: one of ``string_val``; its length follows, and then its bytes."""
+"""In a `TensorProto`: one of ``string_val``; its length follows, and then its bytes."""
 _PLACES = (0, 7, 14, 21, 28)
 
 

@@ -106,7 +106,7 @@ def drop_dims(call: Call) -> Value:
 
 
 def concatenated(call: Call) -> Value:
-    """Along another dim, rows side by side; along the batch, one batch behind the other."""
+    """Along another dim, rows side by side; along the batch, one batch after the other."""
     axis, rank = call.numbers(len(call.values) - 1), call.rank()
     parts = list(call.values[:-1])
     if axis is None or rank is None:
