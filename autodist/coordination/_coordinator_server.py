@@ -69,12 +69,11 @@ class _Barrier:
 
 
 class CoordinatorServer:
-    """Hosts the values and barriers of one run; a context manager that closes itself without waiting for clients.
+    """Hosts the values and barriers of one run, on the loopback; closes without waiting for clients.
 
     Args:
         world_size: Workers that a barrier waits for.
         token: The secret that every request must carry.
-        address: To listen on; the port is the kernel's choice.
         on_fail: Called with rank and note when a worker reports its failure, in its request's thread.
         certificate: By which clients know the server, and what they send is encrypted; None for none.
 
@@ -89,7 +88,6 @@ class CoordinatorServer:
         self,
         world_size: int,
         token: str,
-        address: str = "127.0.0.1",
         on_fail: Callable[[int, FailureNote], None] | None = None,
         certificate: Certificate | None = None,
     ) -> None:
@@ -103,8 +101,8 @@ class CoordinatorServer:
         self._aborted = ""
         self._interruption = ""
         self._ending = threading.Condition()  # of its own: all workers wait here all the time
-        self._http = _HttpServer((address, 0), self, certificate)
-        self.address = address
+        self.address = "127.0.0.1"
+        self._http = _HttpServer((self.address, 0), self, certificate)
         self.port: int = self._http.server_address[1]
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), name="coordinator", daemon=True)
 

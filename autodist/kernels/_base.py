@@ -199,9 +199,9 @@ class DistributedGraph:
         """Whether replicas compute with parts of variables."""
         return any(v.piece is not None and v.piece.tiled_for is not None for v in self.variables)
 
-    def analyze(self, graph_def: Any | None = None) -> StepAnalysis:
-        """An index of the graph (or of a changed copy of it)."""
-        return StepAnalysis(self.graph_def if graph_def is None else graph_def, [v.handle for v in self.variables], ())
+    def analyze(self) -> StepAnalysis:
+        """An index of the graph."""
+        return StepAnalysis(self.graph_def, [v.handle for v in self.variables], ())
 
     def rewired(self, inputs: Mapping[str, str], added: Iterable[Any]) -> DistributedGraph:
         """A copy in which the first input of some nodes is another tensor, with more nodes.

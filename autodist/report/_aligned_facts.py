@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from autodist.report._consoles import output_console
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 __all__ = ["show_facts"]
 
 
-def show_facts(facts: Mapping[str, object], console: Console | None = None) -> None:
-    """Show one line per fact, on standard output by default.
+def show_facts(facts: Mapping[str, object]) -> None:
+    """Show one line per fact, on standard output.
 
     Example:
         >>> show_facts({"Python": "3.11.7", "cores": 8})
@@ -23,6 +19,6 @@ def show_facts(facts: Mapping[str, object], console: Console | None = None) -> N
 
     """
     width = max((len(name) for name in facts), default=0)
-    console = console or output_console()
+    console = output_console()
     for name, value in facts.items():
         console.print(f"{name:<{width}}  {value}")

@@ -16,19 +16,16 @@ __all__ = ["show_difference"]
 _MANY_ROWS = 40
 
 
-def show_difference(
-    found: StrategyDiff, names: tuple[str, str], console: Console | None = None, *, show_all: bool = False
-) -> None:
-    """Show what differs, on standard output by default.
+def show_difference(found: StrategyDiff, names: tuple[str, str], *, show_all: bool = False) -> None:
+    """Show what differs, on standard output.
 
     Args:
         found: What to show.
         names: What the user calls the two strategies.
-        console: Where to.
         show_all: All lines; else, where there are many, those that differ only by a number in the name share one.
 
     """
-    console = console or table_console()
+    console = table_console()
     if found.is_same:
         console.print(f"the same strategy, {found.id_a}", soft_wrap=True)
     else:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["show_error", "show_message", "show_warning"]
 
 
-def show_error(error: AutoDistError, console: Console | None = None) -> None:
-    """Show an error with its hint, on standard error by default."""
-    show_message(error.message, error.hint, console or error_console())
+def show_error(error: AutoDistError) -> None:
+    """Show an error with its hint, on standard error."""
+    show_message(error.message, error.hint, error_console())
 
 
 def show_message(message: str, hint: str | None, console: Console) -> None:
@@ -28,9 +28,9 @@ def show_message(message: str, hint: str | None, console: Console) -> None:
         console.print(Text.assemble(("hint: ", "cyan"), hint))
 
 
-def show_warning(message: str, hint: str | None = None, console: Console | None = None) -> None:
-    """Show ``warning: ...`` with what to do about it, on standard error by default."""
+def show_warning(message: str, hint: str | None = None) -> None:
+    """Show ``warning: ...`` with what to do about it, on standard error."""
     from rich.text import Text
 
     parts = (("warning: ", "yellow"), message, f"; {hint}" if hint else "")
-    (console or error_console()).print(Text.assemble(*parts))
+    error_console().print(Text.assemble(*parts))

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from autodist.strategies import Cost, Explanation, ExplanationRow
 
-
 __all__ = ["columns_of_explanation", "show_explanation"]
 
 _MANY_ROWS = 30
@@ -24,17 +23,16 @@ _MANY_TEXTS = 8
 _NUMBERS = ("MB", "Sent MB", "Group", "Times", "Receives MB", "Sends MB", "Gbit/s", "At least ms")
 
 
-def show_explanation(explanation: Explanation, console: Console | None = None, *, show_all: bool = False) -> None:
-    """Show a table of the shards, the totals and the problems, on standard output by default.
+def show_explanation(explanation: Explanation, *, show_all: bool = False) -> None:
+    """Show a table of the shards, the totals and the problems, on standard output.
 
     Args:
         explanation: What to show.
-        console: Where to.
         show_all: One line per shard and link; else, when there are many, shards that differ only by a number in their
             name share a line, and the smallest are left out.
 
     """
-    console = console or table_console()
+    console = table_console()
     merged = _merged(explanation.rows, show_all)
     lines, left_out = _largest(merged, show_all)
     console.print(_rows_table(lines, console.width))

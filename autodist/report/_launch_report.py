@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from autodist.report._consoles import output_console
 from autodist.report._run_data import PlannedWorker
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 __all__ = ["show_plan"]
 
 _MOST_FILES = 10
 
 
-def show_plan(workers: Sequence[PlannedWorker], console: Console | None = None) -> None:
-    """Show every worker's host, command and environment, on standard output by default."""
-    console = console or output_console()
+def show_plan(workers: Sequence[PlannedWorker]) -> None:
+    """Show every worker's host, command and environment, on standard output."""
+    console = output_console()
     for worker in workers:
         road = "" if worker.transport == "local" else f" by {worker.transport}"
         console.print(f"worker {worker.rank} on {worker.host}{road}", style="bold")

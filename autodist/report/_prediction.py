@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autodist.report._cells import fitted, table_console
 from autodist.report._search_console import against, milliseconds, money
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 __all__ = ["PredictionRow", "show_predictions"]
 
@@ -40,22 +36,20 @@ class PredictionRow:
 def show_predictions(
     rows: Sequence[PredictionRow],
     reference_s: float | None = None,
-    console: Console | None = None,
     *,
     unit: str = "",
     reference_cost: float | None = None,
 ) -> None:
-    """Show predictions in the order given, on standard output by default.
+    """Show predictions in the order given, on standard output.
 
     Args:
         rows: The strategies.
         reference_s: Seconds of a step to which others are compared; None leaves that out.
-        console: Where to.
         unit: What costs are for.
         reference_cost: To which the costs of others are compared instead of their steps.
 
     """
-    console = console or table_console()
+    console = table_console()
     columns = {
         "From": [row.origin for row in rows],
         "Predicted ms/step": ["-" if row.predicted_s is None else milliseconds(row.predicted_s) for row in rows],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from autodist.report._cells import fitted, table_console
 from autodist.report._consoles import output_console
@@ -13,15 +12,12 @@ from autodist.report._escapes import plain
 from autodist.report._run_console import drawn_prefix, duration_text, shown_path, write_line
 from autodist.report._run_status import RunState, RunStatus, WorkerStatus
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 __all__ = ["LogConsole", "show_run", "show_runs"]
 
 
-def show_runs(runs: Sequence[RunStatus], console: Console | None = None) -> None:
-    """Show one line per run, on standard output by default."""
-    console = console or table_console()
+def show_runs(runs: Sequence[RunStatus]) -> None:
+    """Show one line per run, on standard output."""
+    console = table_console()
     columns = {
         "Run": [run.run_dir.name for run in runs],
         "Script": [_what(run) for run in runs],
@@ -38,9 +34,9 @@ def show_runs(runs: Sequence[RunStatus], console: Console | None = None) -> None
     console.print(fitted(columns, console.width, right=("Exit", "Steps", "Restarts"), shrink=shrink))
 
 
-def show_run(run: RunStatus, console: Console | None = None) -> None:
-    """Show one run with its workers, on standard output by default."""
-    console = console or table_console()
+def show_run(run: RunStatus) -> None:
+    """Show one run with its workers, on standard output."""
+    console = table_console()
     facts = {
         "run": run.run_id,
         "script": _what(run),
@@ -72,10 +68,10 @@ def show_run(run: RunStatus, console: Console | None = None) -> None:
 
 
 class LogConsole:
-    """Shows lines of logs the way the run has shown them, on standard output by default."""
+    """Shows lines of logs the way the run has shown them, on standard output."""
 
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or output_console()
+    def __init__(self) -> None:
+        self._console = output_console()
         self._prefixes: dict[int, str] = {}
 
     def line(self, rank: int, text: str) -> None:

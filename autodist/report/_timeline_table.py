@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from autodist.report._cells import fitted, megabytes, table_console
 from autodist.report._search_console import milliseconds
 from autodist.timeline import WorkerSummary
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 __all__ = ["show_timeline"]
 
 
-def show_timeline(workers: Sequence[WorkerSummary], step_s: float, console: Console | None = None) -> None:
-    """Show where the time of a traced step goes, on standard output by default.
+def show_timeline(workers: Sequence[WorkerSummary], step_s: float) -> None:
+    """Show where the time of a traced step goes, on standard output.
 
     Args:
         workers: By rank.
         step_s: Seconds of a step that is not traced.
-        console: Where to.
 
     """
-    console = console or table_console()
+    console = table_console()
     columns = {
         "Worker": [str(rank) for rank in range(len(workers))],
         "Host": [worker.host for worker in workers],

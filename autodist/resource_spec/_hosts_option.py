@@ -15,14 +15,13 @@ __all__ = ["parse_hosts", "split_hosts"]
 _COMMA = re.compile(r",(?![^\[]*\])")
 
 
-def parse_hosts(text: str, kind: DeviceKind | None = None, source: str = "--hosts") -> ResourceSpec:
+def parse_hosts(text: str, kind: DeviceKind | None = None) -> ResourceSpec:
     """Return the cluster of a list of hosts: one worker process on each, with so many devices that hold a replica.
 
     Args:
         text: Hosts separated by commas: ``a``, ``a:2``, ``a:gpus=2``, ``a:cpus=2``, ``[fe80::1]:2``. A host may be a
             range such as ``worker[1-4]``; without a number it has one device.
         kind: What a bare number counts. None: GPUs if this machine has one, else CPU devices.
-        source: What messages call the text.
 
     Raises:
         SpecError: The text has mistakes, all of which are listed.
@@ -33,7 +32,7 @@ def parse_hosts(text: str, kind: DeviceKind | None = None, source: str = "--host
         [('a', 2, ()), ('worker1', 1, (0, 1, 2, 3)), ('worker2', 1, (0, 1, 2, 3))]
 
     """
-    mistakes = Mistakes(f"`{source} {text}`", hint="write hosts like `a:2,b:2` or `worker[1-4]:gpus=2`")
+    mistakes = Mistakes(f"`--hosts {text}`", hint="write hosts like `a:2,b:2` or `worker[1-4]:gpus=2`")
     entries = []
     for part in split_hosts(text):
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from autodist.coordination import Worker
@@ -54,6 +53,6 @@ class TrialEngine(Engine):
         raise SystemExit(0)
 
 
-def engine_class(environ: Mapping[str, str] | None = None) -> type[Engine]:
-    """The engine that an environment, by default this process', asks for."""
-    return TrialEngine if (os.environ if environ is None else environ).get(ORDERED) else Engine
+def engine_class() -> type[Engine]:
+    """The engine that this process' environment asks for."""
+    return TrialEngine if os.environ.get(ORDERED) else Engine
