@@ -1,4 +1,4 @@
-"""Loops over `tf.range` whose turns are traced one behind the other, as those over `range` are.
+"""Loops over `tf.range` whose turns are traced one after the other, as those over `range` are.
 
 Replicas join gradients in the graph of a step, not within a loop. A step that takes gradients in turns of a known
 number can be traced without the loop.
