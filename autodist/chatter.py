@@ -57,7 +57,8 @@ _IN_LIBRARY = re.compile(r'  File "(?:<frozen |.*/(?:site-packages|lib/python3\.
 class CrashDump:
     """Tells the lines that Python's fault handler writes, at a crash or when it is asked to, from others.
 
-    Among many threads, only one had the fault or was asked. Useful are its innermost call and those outside of libraries.
+    Among many threads, only one had the fault or was asked. Useful are its innermost call and those outside of
+    libraries.
 
     Example:
         >>> dump = CrashDump()
