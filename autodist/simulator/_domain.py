@@ -229,6 +229,11 @@ class Domain:
         return np.array(limits, np.float32)
 
     @property
+    def slowdown(self) -> float:
+        """How much longer hosts compute than one would that has its cores to itself."""
+        return self._slowest / self._largest_share
+
+    @property
     def _slowest(self) -> float:
         """The time of the replica with the most examples as a share of the profile's, which had all its cores."""
         if self.floor_s is not None and self.profile.step_s > 0:

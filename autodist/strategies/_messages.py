@@ -57,8 +57,7 @@ def shard_messages(
                 if (id(shard), part.size) not in alike:
                     message = _of_shard(shard, variable, part.size, use, graph)
                     sent = message.synchronizer.sent(message, strategy.graph, use.use.later_reads)
-                    is_tiled = message.synchronizer.tiled_for is not None
-                    alike[id(shard), part.size] = tiled.shared_by(sent) if is_tiled else sent
+                    alike[id(shard), part.size] = tiled.of(sent)
                 found = alike[id(shard), part.size]
                 yield found if number is None else found.changed(shard=number)
 

@@ -1,14 +1,18 @@
-"""What travels in the middle of a step's computation, because variables are tiled."""
+"""What travels in the middle of a step because variables are tiled, and what every replica computes whole."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from autodist.cost.operations import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
+from autodist.graph import node_of
 from autodist.strategies._shard_messages import ShardMessages, host_of
 
 if TYPE_CHECKING:
-    from autodist.graph import TrainingGraph
+    from collections.abc import Container, Iterable
+
+    from autodist.graph import TrainingGraph, Variable
     from autodist.strategies._strategy import Strategy, VariableConfig
 
 __all__ = ["TileWaits", "tile_waits", "tiled_dims"]
@@ -16,13 +20,16 @@ __all__ = ["TileWaits", "tile_waits", "tiled_dims"]
 
 @dataclass(frozen=True)
 class TileWaits:
-    """Exchanges of activations that the computation waits for.
+    """Exchanges of activations that the computation waits for, and what each replica computes for all examples.
 
     Attributes:
         sent_bytes: What each host sends; infinite where replicas can't share the step so.
         waits: How often.
         kept_bytes: What each host has of tensors that are gathered: parts of others as they come, and the whole.
         shards: Parts of tiled variables, of which each has an even share of this in costs.
+        parts: Replicas that share the step.
+        everywhere: Names of variables whose gradient each replica has whole.
+        repeated_flops: What each replica computes besides its own part, for each example of the batch.
 
     """
 
@@ -30,11 +37,23 @@ class TileWaits:
     waits: int = 0
     kept_bytes: float = 0.0
     shards: int = 1
+    parts: int = 1
+    everywhere: frozenset[str] = frozenset()
+    repeated_flops: float = 0.0
 
-    def shared_by(self, message: ShardMessages) -> ShardMessages:
-        """The messages of one of the shards, with its share."""
-        sent, waits, kept = (value / self.shards for value in (self.sent_bytes, self.waits, self.kept_bytes))
-        return replace(message, waited_bytes=sent, waits=waits, kept_bytes=kept)
+    def of(self, message: ShardMessages) -> ShardMessages:
+        """The messages of a shard in such a step."""
+        if message.synchronizer.tiled_for is not None:
+            sent, waits, kept, flops = (
+                value / self.shards for value in (self.sent_bytes, self.waits, self.kept_bytes, self.repeated_flops)
+            )
+            rebuilt = message.rebuilt_flops + flops
+            return replace(message, waited_bytes=sent, waits=waits, kept_bytes=kept, rebuilt_flops=rebuilt)
+        if message.variable not in self.everywhere:
+            return message
+        # Rows are looked up for all examples, and nobody needs another one's gradient.
+        rows = {"lookup_rows": message.lookup_rows * self.parts, "gradient_rows": 0.0, "gathered_rows": 0.0}
+        return replace(message, summed_bytes=0.0, gathered_bytes=0.0, rebuilt_flops=0.0, **rows)
 
 
 def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> TileWaits:
@@ -48,14 +67,14 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
     Example:
         >>> from autodist.graph import TrainingGraph
         >>> from autodist.strategies import GraphConfig, Strategy
-        >>> tile_waits(Strategy(GraphConfig(("a:CPU:0",), "tcp"), ()), TrainingGraph(None, (), (), (), ()), 32)
-        TileWaits(sent_bytes=0.0, waits=0, kept_bytes=0.0, shards=1)
+        >>> tile_waits(Strategy(GraphConfig(("a:CPU:0",), "tcp"), ()), TrainingGraph(None, (), (), (), ()), 32).waits
+        0
 
     """
     tiled = [config for config in strategy.variables if _is_tiled(config)]
     if not tiled or graph.graph_def is None:
         return TileWaits()
-    from autodist.graph.layouts import tile_exchanges
+    from autodist.graph.layouts import computed_whole, tile_exchanges
 
     shards = sum(len(config.shards) for config in tiled)
     dims = tiled_dims(strategy)
@@ -65,8 +84,29 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
     if found is None:
         return TileWaits(float("inf"), shards=shards)
     hosts = len(set(map(host_of, group)))
-    kept = sum(one.size_bytes + one.sent_bytes(hosts) for one in found if one.is_gathered)
-    return TileWaits(sum(one.sent_bytes(hosts) for one in found), len(found), kept, shards)
+    sent_bytes = sum(one.sent_bytes(hosts) for one in found)
+    kept_bytes = sum(one.size_bytes + one.sent_bytes(hosts) for one in found if one.is_gathered)
+    waits = TileWaits(sent_bytes, len(found), kept_bytes, shards, len(group))
+    if groups > 1:  # between these all gradients travel
+        return waits
+    whole = computed_whole(graph, dims, len(group), max(1, batch_size))
+    everywhere = (variable.name for variable in graph.trainable if _has_gradient(variable, whole))
+    repeated = _flops_of(graph, batch_size, whole) / batch_size
+    return replace(waits, everywhere=frozenset(everywhere), repeated_flops=repeated)
+
+
+def _has_gradient(variable: Variable, whole: Container[str]) -> bool:
+    marks = [node_of(tensor) for gradient in variable.gradients for tensor in gradient.tensors]
+    return bool(marks) and all(mark in whole for mark in marks)
+
+
+def _flops_of(graph: TrainingGraph, batch_size: int, nodes: Iterable[str]) -> float:
+    """What nodes compute, and the like of the bytes that they read and write."""
+    kept, key = graph.analysis.derived, (_flops_of, batch_size)
+    if key not in kept:
+        kept[key] = node_costs(graph, batch_size)
+    found = (kept[key][name] for name in nodes if name in kept[key])
+    return sum(cost.flops + cost.bytes * (DEVICE_FLOPS / MEMORY_BYTES_PER_S) for cost in found)
 
 
 def tiled_dims(strategy: Strategy) -> dict[str, int]:

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from autodist.errors import StrategyError
-from autodist.graph import VariableNames, capture
-from autodist.graph.layouts import tile_exchanges
+from autodist.graph import VariableNames, capture, node_of
+from autodist.graph.layouts import computed_whole, tile_exchanges
 
 from . import single
 
@@ -273,7 +273,11 @@ def test_what_is_exchanged_is_known_before_anything_is_cut(build):
 
     captured = capture(step, single.specs_of(data), VariableNames()).graph
     expected = tile_exchanges(captured, dims, replicas, 1024)  # for which a step is planned that is for any number
+    whole = computed_whole(captured, dims, replicas, 1024)
     graph = single.rewritten(step, data, replicas, f"Tiled(dims={chosen!r})")[1]
 
     assert expected
     assert Counter(one.how for one in expected) == Counter(one.how for one in graph.exchanged)
+    marks = {v.name: [node_of(t) for g in v.gradients for t in g.tensors] for v in captured.trainable}
+    not_sent = {name for name, found in marks.items() if name not in dims and whole.issuperset(found)}
+    assert not_sent == marks.keys() - dims.keys() - {point.variable for point in graph.points}

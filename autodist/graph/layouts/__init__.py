@@ -23,7 +23,7 @@ from autodist.graph.layouts._part_changes import PartChange
 from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes import Inference, StepShapes
 from autodist.graph.layouts._shapes_of import unlike_for
-from autodist.graph.layouts._tile_exchanges import step_for_tiles, tile_exchanges
+from autodist.graph.layouts._tile_exchanges import computed_whole, step_for_tiles, tile_exchanges
 from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._way import Entry, Way
 
@@ -53,6 +53,7 @@ __all__ = [
     "Way",
     "Whole",
     "can_be_made_of_others",
+    "computed_whole",
     "cut_arguments",
     "exchanged_in",
     "factor_of",

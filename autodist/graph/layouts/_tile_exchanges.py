@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from autodist.graph._graph_def import data_inputs, node_of, normalize
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph.layouts._base import Tile
+from autodist.graph.layouts._base import Tile, Whole
 from autodist.graph.layouts._batch_plan import BatchPlan, NoPlanError
 from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
 from autodist.graph.layouts._made_of_others import can_be_made_of_others, made_of_others, with_reads
@@ -18,7 +18,7 @@ from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
-__all__ = ["step_for_tiles", "tile_exchanges"]
+__all__ = ["computed_whole", "step_for_tiles", "tile_exchanges"]
 
 _Wanted: TypeAlias = "tuple[tuple[tuple[str, int], ...], int, int]"
 _MOST_TURNS = 4
@@ -47,6 +47,22 @@ def tile_exchanges(
     return None if found is None else found.exchanged
 
 
+def computed_whole(graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> frozenset[str]:
+    """The nodes that each replica of a step with tiled variables computes for all examples, though they are of these.
+
+    A mark of a gradient among them says that each replica has all of it already.
+
+    Args:
+        graph: G, with its GraphDef; its variables are whole.
+        dims: By variable that is tiled, the dim that is cut.
+        parts: How many replicas there are.
+        examples: For how many examples.
+
+    """
+    found = _kept(graph).of(graph, dims, parts, examples)
+    return frozenset() if found is None else found.whole
+
+
 def step_for_tiles(graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> TrainingGraph:
     """The step whose variables can be tiled: operators that would gather parts that they join are replaced.
 
@@ -67,10 +83,11 @@ def step_for_tiles(graph: TrainingGraph, dims: Mapping[str, int], parts: int, ex
 
 @dataclass(frozen=True)
 class _Planned:
-    """What replicas exchange in a step in which some nodes are replaced by others."""
+    """What replicas exchange in a step in which some nodes are replaced by others, and what each computes whole."""
 
     made: frozenset[str]
     exchanged: tuple[Exchanged, ...]
+    whole: frozenset[str]
 
     def cost(self, parts: int) -> float:
         """What that costs, as plans count it."""
@@ -100,7 +117,8 @@ class _Planning:
                 step, plan = self._planned(graph, dims, parts, examples, made)
             except NoPlanError:
                 return best
-            found = _Planned(made, exchanged_in(step.with_batch_size(examples or _ANY), plan))
+            exchanged = exchanged_in(step.with_batch_size(examples or _ANY), plan)
+            found = _Planned(made, exchanged, frozenset(_computed_whole(step, plan)))
             if best is None or found.cost(parts) < best.cost(parts):
                 best = found
             more = made | frozenset(_gathering(step, plan))
@@ -126,6 +144,13 @@ class _Planning:
 def _kept(graph: TrainingGraph) -> _Planning:
     found: _Planning = graph.analysis.derived.setdefault(_Planning, _Planning())
     return found
+
+
+def _computed_whole(step: TrainingGraph, plan: BatchPlan) -> Iterator[str]:
+    for name, ways in plan.ways.items():
+        if name not in plan.marks and name in step.analysis.scalings and all(way.is_whole for way in ways):
+            yield name
+    yield from (mark for mark, layout in plan.marks.items() if isinstance(layout, Whole))
 
 
 def _gathering(step: TrainingGraph, plan: BatchPlan) -> Iterator[str]:

@@ -38,9 +38,9 @@ def waiting_s(table: ShardTable, domain: Domain, count: int, calibration: Calibr
 
 
 def rebuilding_s(table: ShardTable, domain: Domain, count: int) -> Floats:
-    """Seconds of each strategy in which each host makes gradients of the factors of the whole batch.
+    """Seconds of each strategy in which each host computes for others' examples: gradients of factors, what is tiled.
 
-    Its own examples' part is a part of the backward pass.
+    Its own examples' part is a part of the step. Hosts that share cores take as much longer for it as for the step.
 
     Args:
         table: Shards.
@@ -51,5 +51,6 @@ def rebuilding_s(table: ShardTable, domain: Domain, count: int) -> Floats:
     if not table.rebuilt_flops.any():
         return np.zeros(count, np.float32)
     others = domain.batch_size * (1 - 1 / float(domain.replicas.sum()))
-    found: Floats = np.bincount(table.strategy, table.rebuilt_flops * (others / DEVICE_FLOPS), count).astype(np.float32)
+    seconds = table.rebuilt_flops * (others * domain.slowdown / DEVICE_FLOPS)
+    found: Floats = np.bincount(table.strategy, seconds, count).astype(np.float32)
     return found
