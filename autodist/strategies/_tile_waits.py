@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from autodist.cost.operations import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
-from autodist.graph import node_of
 from autodist.strategies._shard_messages import ShardMessages, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
+    from autodist.cost.operations import NodeCost
     from autodist.graph import TrainingGraph, Variable
     from autodist.strategies._strategy import Strategy, VariableConfig
 
@@ -48,12 +47,14 @@ class TileWaits:
                 value / self.shards for value in (self.sent_bytes, self.waits, self.kept_bytes, self.repeated_flops)
             )
             rebuilt = message.rebuilt_flops + flops
-            return replace(message, waited_bytes=sent, waits=waits, kept_bytes=kept, rebuilt_flops=rebuilt)
+            return message.changed(waited_bytes=sent, waits=waits, kept_bytes=kept, rebuilt_flops=rebuilt)
         if message.variable not in self.everywhere:
             return message
         # Rows are looked up for all examples, and nobody needs another one's gradient.
-        rows = {"lookup_rows": message.lookup_rows * self.parts, "gradient_rows": 0.0, "gathered_rows": 0.0}
-        return replace(message, summed_bytes=0.0, gathered_bytes=0.0, rebuilt_flops=0.0, **rows)
+        nothing = dict.fromkeys(
+            ("summed_bytes", "gathered_bytes", "gradient_rows", "gathered_rows", "rebuilt_flops"), 0.0
+        )
+        return message.changed(**nothing, lookup_rows=message.lookup_rows * self.parts)
 
 
 def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> TileWaits:
@@ -96,16 +97,21 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
 
 
 def _has_gradient(variable: Variable, whole: Container[str]) -> bool:
+    from autodist.graph import node_of
+
     marks = [node_of(tensor) for gradient in variable.gradients for tensor in gradient.tensors]
     return bool(marks) and all(mark in whole for mark in marks)
 
 
 def _flops_of(graph: TrainingGraph, batch_size: int, nodes: Iterable[str]) -> float:
     """What nodes compute, and the like of the bytes that they read and write."""
+    from autodist.cost.operations import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
+
     kept, key = graph.analysis.derived, (_flops_of, batch_size)
     if key not in kept:
         kept[key] = node_costs(graph, batch_size)
-    found = (kept[key][name] for name in nodes if name in kept[key])
+    costs: dict[str, NodeCost] = kept[key]
+    found = (costs[name] for name in nodes if name in costs)
     return sum(cost.flops + cost.bytes * (DEVICE_FLOPS / MEMORY_BYTES_PER_S) for cost in found)
 
 
