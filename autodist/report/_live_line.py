@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from autodist.report._consoles import error_console
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.live import Live
 
 __all__ = ["LiveLine", "left"]
@@ -30,10 +31,17 @@ def left(seconds: float) -> str:
 
 
 class LiveLine:
-    """A line on standard error; a context that leaves it as it is at the end."""
+    """A line on standard error; a context that leaves it as it is at the end.
 
-    def __init__(self) -> None:
-        self._console = error_console()
+    Args:
+        console: Where to.
+        clock: Seconds.
+
+    """
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console or error_console()
+        self._clock = clock
         self._live: Live | None = None
         self._last_s = float("-inf")
 
@@ -45,18 +53,18 @@ class LiveLine:
         """Show the progress of the work."""
         if self._console.is_terminal:
             self._show_live(text)
-        elif time.monotonic() - self._last_s >= _BETWEEN_LINES_S or is_last:
-            self._last_s = time.monotonic()
+        elif self._clock() - self._last_s >= _BETWEEN_LINES_S or is_last:
+            self._last_s = self._clock()
             self.notice(text)
 
     def count(self, what: str, total: int) -> Callable[[], None]:
         """Return what is to be called after each of this many pieces of work, to show how many are done."""
-        begun_s, done = time.monotonic(), 0
+        begun_s, done = self._clock(), 0
 
         def advance() -> None:
             nonlocal done
             done += 1
-            rest_s = (time.monotonic() - begun_s) / done * (total - done)
+            rest_s = (self._clock() - begun_s) / done * (total - done)
             self.show(f"{done} of {total} {what}, {left(rest_s)}", is_last=done == total)
 
         return advance
