@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -11,8 +12,10 @@ import tensorflow as tf
 from autodist.errors import StrategyError
 from autodist.graph import VariableNames, capture, node_of
 from autodist.graph.layouts import computed_whole, tile_exchanges
+from autodist.strategies import PSSynchronizer, VariableConfig, get
 
 from . import single
+from .steps import rewritten
 
 layers = keras.layers
 
@@ -237,6 +240,30 @@ def test_a_step_for_one_number_of_rows_has_parts_too(dim):
     np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-5)
     for name, value in ran.variables.items():
         np.testing.assert_allclose(value, after[name], rtol=1e-5, atol=1e-6)
+
+
+def test_all_workers_meet_as_often_where_one_of_them_alone_takes_a_gradient():
+    """A server takes a gradient of tensors that are whole everywhere; all workers gather what they are made from."""
+    keras.utils.set_random_seed(0)
+    images = [layers.Conv2D(6, 3, activation="relu"), layers.Flatten(), layers.Dense(512, "relu"), layers.Dense(10)]
+    model = keras.Sequential([keras.Input((16, 16, 3)), *images])
+    data = [np.ones((4, 16, 16, 3), np.float32), np.ones((4, 10), np.float32)]
+    step, _, _ = trained(model, keras.optimizers.SGD(0.05), [data])
+    graph = capture(step, single.specs_of(data), VariableNames()).graph.with_batch_size(4)
+    first, *_, last = (v.path for v in model.trainable_variables if v.path.endswith("kernel"))
+
+    class LastOnServer:
+        def build(self, graph, spec):
+            plan = get(f"Tiled(dims=('{first}=3', '*=whole'))").build(graph, spec)
+            on_server = VariableConfig.whole(last, PSSynchronizer(plan.graph.replicas[0]))
+            return replace(plan, variables=tuple(on_server if v.variable == last else v for v in plan.variables))
+
+    met = [
+        sorted(n.attr["collective"].s for n in found.graph_def.node if n.op.startswith("AutodistAll"))
+        for found in rewritten(graph, LastOnServer(), 3, 1)
+    ]
+    assert met[0] == met[1] == met[2]
+    assert met[0]
 
 
 @pytest.mark.parametrize(

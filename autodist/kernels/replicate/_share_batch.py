@@ -106,6 +106,8 @@ class _Builder:
         gradients = SharedGradients(
             self.graph, self.plan, self.out, self.layout, self.exchanges, self._value, self.groups
         )
+        # A gradient that is whole is taken at one server only, but all workers have to meet for what it is made from.
+        met = [name for point in self.points for name in point.synced] if self.plan.tiled.parts else []
         self.points.extend(gradients.points())
         local_outputs = tuple(self._local(tensor) for tensor in self.source.outputs)
         self.editor.extend(self.out.nodes)
@@ -114,7 +116,7 @@ class _Builder:
             graph_def=graph_def,
             outputs=tuple(self._value(tensor, WHOLE)[0] for tensor in self.source.outputs),
             local_outputs=local_outputs,
-            effects=(*self.checks, *(e for n in self.source.effects for e in self.copies[n])),
+            effects=(*self.checks, *met, *(e for n in self.source.effects for e in self.copies[n])),
             feeds=tuple(self._feeds(given) for given in self.graph.inputs),
             borrowed=(None,) * len(self.graph.inputs),
             rows=ROWS if self.has_batch else None,
