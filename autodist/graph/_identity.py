@@ -90,7 +90,7 @@ def _computed(graph: TrainingGraph, contents: Mapping[str, _Content]) -> Iterato
     given = {v.handle: _digest(f"variable {k} {v.content}".encode()) for k, v in enumerate(graph.variables)}
     given |= {node_of(argument.tensor): _digest(b"input %d" % k) for k, argument in enumerate(graph.inputs)}
     hashes = _hashes(graph.analysis.order, contents, given)
-    gradients = [[hashes[node_of(t)] for g in v.gradients for t in g.tensors] for v in graph.variables]
+    gradients = [[hashes[node_of(t)] for t in v.gradient_tensors] for v in graph.variables]
     inputs = [(a.split, a.shape, a.dtype, *([a.tiles] if a.tiles else [])) for a in graph.inputs]
     outputs = [(_hash_of(output.tensor, hashes), output.shape, output.dtype) for output in graph.outputs]
     effects = sorted(hashes[node] for node in graph.effects)

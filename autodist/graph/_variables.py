@@ -111,6 +111,11 @@ class Variable:
         return any(gradient.is_sparse for gradient in self.gradients)
 
     @property
+    def gradient_tensors(self) -> tuple[str, ...]:
+        """The tensors of all its gradients."""
+        return tuple(tensor for gradient in self.gradients for tensor in gradient.tensors)
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of its value."""
         return prod(self.shape) * itemsize(self.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 from autodist.errors import AutoDistError, StrategyError
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search.tilings import Tiled, with_tiles
-from autodist.strategies import Strategy, check, tile_waits
+from autodist.strategies import Strategy, check, tile_costs
 
 if TYPE_CHECKING:
     from autodist.simulator import Domain, Simulator
@@ -47,7 +47,7 @@ def with_tiles_instead(
     if expected_s.min() >= (1 - margin) * chosen_s:
         return None
     near = [s for s, time_s in zip(found, expected_s, strict=True) if time_s <= (1 + _EQUAL) * expected_s.min()]
-    return min(near, key=lambda strategy: tile_waits(strategy, domain.graph, domain.batch_size).waits)
+    return min(near, key=lambda strategy: tile_costs(strategy, domain.graph, domain.batch_size).waits)
 
 
 def tiled_to_fit(domain: Domain) -> dict[str, Strategy]:

@@ -50,7 +50,7 @@ from autodist.strategies._strategy import (
     Strategy,
     VariableConfig,
 )
-from autodist.strategies._tile_waits import tile_waits, tiled_dims
+from autodist.strategies._tile_costs import tile_costs, tiled_dims
 from autodist.strategies._traffic import DEFAULT_BATCH_SIZE, traffic
 from autodist.strategies.checks import check, verify
 from autodist.strategies.synchronizers import (
@@ -145,8 +145,8 @@ __all__ = [
     "shard_slices",
     "synchronizers",
     "tile_config",
+    "tile_costs",
     "tile_variables",
-    "tile_waits",
     "tiled_dims",
     "traffic",
     "verify",

@@ -15,7 +15,7 @@ from autodist.strategies._encoders import encoder_of
 from autodist.strategies._shard_messages import ShardMessages, host_of
 from autodist.strategies._shards import ShardSlice, shard_slices
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig, is_factors
-from autodist.strategies._tile_waits import tile_waits
+from autodist.strategies._tile_costs import tile_costs
 from autodist.strategies.synchronizers import AllReduceSynchronizer
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def shard_messages(
 ) -> Iterator[ShardMessages]:
     """The messages of every shard of the strategy, as far as its variables and partitions fit the graph."""
     known = {variable.name: variable for variable in graph.trainable}
-    tiled = tile_waits(strategy, graph, batch_size)
+    tiled = tile_costs(strategy, graph, batch_size)
     for config in strategy.variables:
         if config.variable in known:
             variable = known[config.variable]
@@ -57,7 +57,7 @@ def shard_messages(
                 if (id(shard), part.size) not in alike:
                     message = _of_shard(shard, variable, part.size, use, graph)
                     sent = message.synchronizer.sent(message, strategy.graph, use.use.later_reads)
-                    alike[id(shard), part.size] = tiled.of(sent)
+                    alike[id(shard), part.size] = tiled.added_to(sent)
                 found = alike[id(shard), part.size]
                 yield found if number is None else found.changed(shard=number)
 

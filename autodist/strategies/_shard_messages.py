@@ -45,7 +45,7 @@ class ShardMessages:
         waits: How often it waits.
         kept_bytes: What each host has of activations and weights that it gathers for that.
         rebuilt_flops: What each worker computes, for each example of the whole batch, to make the gradient of what was
-            sent in its place.
+            sent in its place, or because of tiles.
 
     """
 

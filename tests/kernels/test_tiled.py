@@ -305,6 +305,6 @@ def test_what_is_exchanged_is_known_before_anything_is_cut(build):
 
     assert expected
     assert Counter(one.how for one in expected) == Counter(one.how for one in graph.exchanged)
-    marks = {v.name: [node_of(t) for g in v.gradients for t in g.tensors] for v in captured.trainable}
+    marks = {v.name: [node_of(t) for t in v.gradient_tensors] for v in captured.trainable}
     not_sent = {name for name, found in marks.items() if name not in dims and whole.issuperset(found)}
     assert not_sent == marks.keys() - dims.keys() - {point.variable for point in graph.points}

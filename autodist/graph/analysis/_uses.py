@@ -74,7 +74,7 @@ class _Counter:
     def __init__(self, graph: TrainingGraph) -> None:
         self.graph = graph
         self.analysis = graph.analysis
-        gradients = [t for v in graph.trainable for g in v.gradients for t in g.tensors]
+        gradients = [t for v in graph.trainable for t in v.gradient_tensors]
         self.needed = self._ancestors([*gradients, *(output.tensor for output in graph.outputs)])
         self.consumers: dict[str, list[Any]] = {}
         for name in self.needed:

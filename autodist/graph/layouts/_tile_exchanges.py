@@ -48,9 +48,9 @@ def tile_exchanges(
 
 
 def computed_whole(graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> frozenset[str]:
-    """The nodes that each replica of a step with tiled variables computes for all examples, though they are of these.
+    """The nodes of the batch that each replica of a step with tiled variables computes for all examples.
 
-    A mark of a gradient among them says that each replica has all of it already.
+    Where the mark of a gradient is among them, each replica has that gradient already.
 
     Args:
         graph: G, with its GraphDef; its variables are whole.

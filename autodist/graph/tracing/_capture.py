@@ -95,25 +95,40 @@ def capture(
             return _traced(step, specs, names, synchronized_batch_norm, RowCounts(rows))
         return _trace(step, specs, names, split, synchronized_batch_norm, rows)
 
-    concrete, marked, asked = traced()
+    def described(concrete: Any, marked: list[Any]) -> CapturedStep:
+        return _described(concrete, marked, names, split, synchronized_batch_norm)
+
+    first = traced()
     trace_s = time.perf_counter() - started
-    try:
-        captured = _described(concrete, marked, names, split, synchronized_batch_norm)
-    except JoinInsideError as error:
-        concrete, marked, asked = _without_loops(traced, error, is_open=rows is not None and not fixed)
-        captured = _described(concrete, marked, names, split, synchronized_batch_norm)
-    except CaptureError as error:
-        if marked:
-            raise
-        raise NoGradientError(error.message, hint=error.hint) from error
+    captured, asked = _captured(first, traced, described, is_open=rows is not None and not fixed)
 
     def answered() -> tuple[Identity, RowCounts]:
         relaxed = _relaxed(specs, split)
         concrete, marked, counts = _traced(step, relaxed, names, synchronized_batch_norm, RowCounts(rows, answers=True))
-        return _described(concrete, marked, names, split, synchronized_batch_norm).graph.identity, counts
+        return described(concrete, marked).graph.identity, counts
 
     matters = rows is not None and asked.lines and answers_matter(captured.graph.identity, asked, answered)
     return replace(captured, trace_s=trace_s, asking=tuple(asked.lines) if matters else ())
+
+
+def _captured(
+    first: tuple[Any, list[Any], RowCounts],
+    traced: Callable[[], tuple[Any, list[Any], RowCounts]],
+    described: Callable[[Any, list[Any]], CapturedStep],
+    *,
+    is_open: bool,
+) -> tuple[CapturedStep, RowCounts]:
+    """The description of a first trace, or of one without loops where replicas would have to join something in them."""
+    concrete, marked, asked = first
+    try:
+        return described(concrete, marked), asked
+    except JoinInsideError as error:
+        concrete, marked, asked = _without_loops(traced, error, is_open=is_open)
+        return described(concrete, marked), asked
+    except CaptureError as error:
+        if marked:
+            raise
+        raise NoGradientError(error.message, hint=error.hint) from error
 
 
 def _described(

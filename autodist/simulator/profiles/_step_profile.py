@@ -97,7 +97,7 @@ class Profile:
             starts = [start_s for start_s in map(times.start_s, nodes) if start_s is not None]
             needed_s[name] = min([step_s, *starts])
         for variable in graph.trainable:
-            marks = [node_of(tensor) for gradient in variable.gradients for tensor in gradient.tensors]
+            marks = list(map(node_of, variable.gradient_tensors))
             ready_s[variable.name] = min(step_s, max(map(times.end_s, marks), default=step_s))
         busy_s = {name: time.busy_s for name, time in times.seen.items()}
         return cls(
@@ -212,7 +212,7 @@ def _turns(graph: TrainingGraph) -> dict[str, int]:
     """By node, the first gradient that needs it, counted in the order in which they are made."""
     turns: dict[str, int] = {}
     for turn, variable in enumerate(in_backward_order(graph)):
-        for tensor in (tensor for gradient in variable.gradients for tensor in gradient.tensors):
+        for tensor in variable.gradient_tensors:
             turns.setdefault(node_of(tensor), turn)
     for name in reversed(graph.analysis.order):
         for source in graph.analysis.sources[name] if name in turns else ():

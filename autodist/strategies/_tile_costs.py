@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.strategies._strategy import Strategy, VariableConfig
 
-__all__ = ["TileWaits", "tile_waits", "tiled_dims"]
+__all__ = ["TileCosts", "tile_costs", "tiled_dims"]
 
 
 @dataclass(frozen=True)
-class TileWaits:
+class TileCosts:
     """Exchanges of activations that the computation waits for, and what each replica computes for all examples.
 
     Attributes:
@@ -40,8 +40,8 @@ class TileWaits:
     everywhere: frozenset[str] = frozenset()
     repeated_flops: float = 0.0
 
-    def of(self, message: ShardMessages) -> ShardMessages:
-        """The messages of a shard in such a step."""
+    def added_to(self, message: ShardMessages) -> ShardMessages:
+        """The messages of a shard with what tiles change of them."""
         if message.synchronizer.tiled_for is not None:
             sent, waits, kept, flops = (
                 value / self.shards for value in (self.sent_bytes, self.waits, self.kept_bytes, self.repeated_flops)
@@ -57,7 +57,7 @@ class TileWaits:
         return message.changed(**nothing, lookup_rows=message.lookup_rows * self.parts)
 
 
-def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> TileWaits:
+def tile_costs(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> TileCosts:
     """What a strategy's tiles make workers exchange; nothing is known of a step that is only described.
 
     Args:
@@ -68,13 +68,13 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
     Example:
         >>> from autodist.graph import TrainingGraph
         >>> from autodist.strategies import GraphConfig, Strategy
-        >>> tile_waits(Strategy(GraphConfig(("a:CPU:0",), "tcp"), ()), TrainingGraph(None, (), (), (), ()), 32).waits
+        >>> tile_costs(Strategy(GraphConfig(("a:CPU:0",), "tcp"), ()), TrainingGraph(None, (), (), (), ()), 32).waits
         0
 
     """
     tiled = [config for config in strategy.variables if _is_tiled(config)]
     if not tiled or graph.graph_def is None:
-        return TileWaits()
+        return TileCosts()
     from autodist.graph.layouts import computed_whole, tile_exchanges
 
     shards = sum(len(config.shards) for config in tiled)
@@ -83,11 +83,11 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
     group = strategy.graph.replicas[: len(strategy.graph.replicas) // groups]
     found = tile_exchanges(graph, dims, len(group), max(1, batch_size // groups))
     if found is None:
-        return TileWaits(float("inf"), shards=shards)
+        return TileCosts(float("inf"), shards=shards)
     hosts = len(set(map(host_of, group)))
     sent_bytes = sum(one.sent_bytes(hosts) for one in found)
     kept_bytes = sum(one.size_bytes + one.sent_bytes(hosts) for one in found if one.is_gathered)
-    waits = TileWaits(sent_bytes, len(found), kept_bytes, shards, len(group))
+    waits = TileCosts(sent_bytes, len(found), kept_bytes, shards, len(group))
     if groups > 1:  # between these all gradients travel
         return waits
     whole = computed_whole(graph, dims, len(group), max(1, batch_size))
@@ -99,7 +99,7 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
 def _has_gradient(variable: Variable, whole: Container[str]) -> bool:
     from autodist.graph import node_of
 
-    marks = [node_of(tensor) for gradient in variable.gradients for tensor in gradient.tensors]
+    marks = [node_of(tensor) for tensor in variable.gradient_tensors]
     return bool(marks) and all(mark in whole for mark in marks)
 
 
