@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import signal
 import threading
 from collections.abc import Callable
@@ -16,13 +17,24 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupts:
     """While it is entered, these signals call back; in a thread other than the main one it does nothing.
 
+    Without a callback they are kept for :meth:`wait`. One that is entered inside another is told at once what the outer
+    one still keeps: a signal between two things that are interrupted differently is lost to neither of them.
+
     Args:
         on_interrupt: Called with the signal; must be as careful as a signal handler.
 
+    Example:
+        >>> with Interrupts() as interrupts:
+        ...     signal.raise_signal(signal.SIGTERM)
+        ...     interrupts.wait(1.0)
+        <Signals.SIGTERM: 15>
+
     """
 
-    def __init__(self, on_interrupt: Callable[[signal.Signals], None]) -> None:
-        self._on_interrupt = on_interrupt
+    def __init__(self, on_interrupt: Callable[[signal.Signals], None] | None = None) -> None:
+        # SimpleQueue, since a handler may interrupt its own thread inside of `put` and `get`.
+        self._kept: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
+        self._on_interrupt = on_interrupt or self._kept.put
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -31,6 +43,7 @@ class Interrupts:
                 if signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN:
                     continue  # started by nohup
                 self._before[signum] = signal.signal(signum, self._handle)
+            self._take_over()  # now that none can reach the outer one any more
         return self
 
     def __exit__(
@@ -38,6 +51,18 @@ class Interrupts:
     ) -> None:
         for signum, handler in self._before.items():
             signal.signal(signum, handler)
+
+    def wait(self, timeout_s: float) -> signal.Signals | None:
+        """Return the next signal that was kept, None if there is none within the time."""
+        try:
+            return self._kept.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def _take_over(self) -> None:
+        outer = getattr(self._before.get(signal.SIGINT), "__self__", None)
+        while isinstance(outer, Interrupts) and (signum := outer.wait(0.0)) is not None:
+            self._on_interrupt(signum)
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         self._on_interrupt(signal.Signals(signum))

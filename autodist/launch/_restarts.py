@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import queue
 import signal
 from dataclasses import dataclass, field, replace
 
@@ -57,6 +56,10 @@ class RestartingLauncher(Launcher):
             LaunchError: The workers could not be started, in the first attempt or in the last one.
 
         """
+        with Interrupts() as interrupts:  # from before the first attempt until after the last one
+            return self._launch(job, interrupts)
+
+    def _launch(self, job: Job, interrupts: Interrupts) -> RunResult:
         attempts: list[RunResult] = []
         left_out: tuple[str, ...] = ()
         directory: RunDirectory | None = None
@@ -77,7 +80,7 @@ class RestartingLauncher(Launcher):
                 self.observer.notice(_repetition(result))
                 break
             again = f"restart {attempt + 1 - len(left_out)} of {job.max_restarts}" if tried is None else _without(tried)
-            interrupted = self._pause(attempt, again, attempts[-1], directory)
+            interrupted = self._pause(attempt, again, attempts[-1], directory, interrupts)
             if interrupted is not None:
                 attempts[-1] = replace(attempts[-1], exit_code=128 + interrupted, failure=None)
                 break
@@ -96,17 +99,14 @@ class RestartingLauncher(Launcher):
             self.observer.notice(f"attempt {job.attempt + 1} could not be started: {error.message}")
             return None
 
-    def _pause(self, attempt: int, again: str, failed: RunResult, directory: RunDirectory) -> signal.Signals | None:
-        """Say how it goes on, and wait; the signal that ended the wait if one did."""
+    def _pause(
+        self, attempt: int, again: str, failed: RunResult, directory: RunDirectory, interrupts: Interrupts
+    ) -> signal.Signals | None:
+        """Say how it goes on, and wait; the signal that ended the wait if one did, or came since the attempt ended."""
         pause_s = min(self.pause_s * 2**attempt, _LONGEST_PAUSE_S)
-        signals: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
-        with Interrupts(signals.put):  # before it is said that there is a pause in which one may stop the run
-            self.observer.notice(f"{again} in {pause_s:g} s: {_origin(failed)}")
-            directory.event("restarting", attempt=attempt + 1, pause_s=pause_s, step=_saved(failed))
-            try:
-                return signals.get(timeout=pause_s)
-            except queue.Empty:
-                return None
+        self.observer.notice(f"{again} in {pause_s:g} s: {_origin(failed)}")
+        directory.event("restarting", attempt=attempt + 1, pause_s=pause_s, step=_saved(failed))
+        return interrupts.wait(pause_s)
 
 
 def checkpoint_progress(coordinator: CoordinatorServer) -> CheckpointProgress | None:

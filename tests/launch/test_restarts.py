@@ -13,6 +13,8 @@ import pytest
 
 from autodist.errors import LaunchError, UsageError
 from autodist.launch import Job, Launcher, LocalLauncher, RestartingLauncher
+from autodist.launch.run_files import read_status
+from autodist.report import RunState
 from autodist.resource_spec import ResourceSpec
 from tests.processes import MARK
 
@@ -54,6 +56,37 @@ def test_a_killed_worker_comes_back(run, bench):
     assert [event["attempt"] for event in events if event["event"] == "restarting"] == [1, 2]
     assert [event["exit_code"] for event in events if event["event"] == "ended"] == [1, 1, 0]
     assert len({info.run_id for info in bench.observer.infos}) == 1
+    assert bench.left() == []
+
+
+@dataclass(frozen=True)
+class Interrupted(Launcher):
+    """Is interrupted just before and after an attempt, where only what starts the attempts can hear it."""
+
+    launcher: Launcher
+    before: int = -1
+    after: int = -1
+
+    def plan(self, job):
+        return self.launcher.plan(job)
+
+    def launch(self, job):
+        if job.attempt == self.before:
+            signal.raise_signal(signal.SIGINT)
+        result = self.launcher.launch(job)
+        if job.attempt == self.after:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+
+@pytest.mark.parametrize(("moment", "which"), [("before", 1), ("after", 0)])
+def test_ctrl_c_is_heard_between_attempts(run, bench, moment, which):
+    """It ended the launcher by an exception, and the run was `lost`, not `ended`, ever after."""
+    launcher = Interrupted(LocalLauncher(bench.observer), **{moment: which})
+    result = run("os.kill(os.getpid(), signal.SIGKILL)", launcher=launcher, max_restarts=5)
+    assert (result.exit_code, result.failure, len(result.earlier)) == (130, None, which)
+    status = read_status(result.run_dir)
+    assert (status.state, status.exit_code, status.attempt) == (RunState.ENDED, 130, which)
     assert bench.left() == []
 
 
