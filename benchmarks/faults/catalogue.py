@@ -239,7 +239,7 @@ _ALL = (
     Fault(
         "the launcher is stopped for 10 s",
         _stop_launcher,
-        Expected("goes on", 10.0, says=r"the launcher was stopped for 1\d s"),
+        Expected("goes on", 10.0, says=r"the launcher did not run for 1\d s: it was stopped"),
     ),
     Fault("a host's link is cut for 5 s", _cut_shortly, Expected("goes on", 15.0)),
     Fault("two hosts are cut from each other for 5 s", _cut_pair_shortly, Expected("goes on", 15.0)),
