@@ -39,7 +39,9 @@ def with_completion(command: click.Command) -> click.Command:
         name, metavar = parameter.name or "", parameter.metavar or ""
         if name == "run" or metavar.endswith("RUN"):
             _complete(parameter, _runs)
-        elif name in ("strategy", "a", "b") and (isinstance(parameter, click.Argument) or "NAME" in metavar):
+        elif metavar == "STRATEGY" or (
+            name in ("strategy", "a", "b") and (isinstance(parameter, click.Argument) or "NAME" in metavar)
+        ):
             _complete(parameter, _strategies)
         elif name == "script" or "FILE" in metavar or metavar == "PATH":
             _complete(parameter, lambda text: [CompletionItem(text, type="file")])

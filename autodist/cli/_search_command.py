@@ -61,7 +61,7 @@ _SCHEMA_VERSION = 1
 _SECTIONS = {
     "How much": ("trials", "budget", "simulate-only", "proposals"),
     "How a trial goes": ("warm-up", "iterations", "enough", "hopeless", "finalists", "rounds", "trial-timeout"),
-    "Where": ("searcher", "simulator", "no-profile", "fix", "exclude", "allow", "batch"),
+    "Where": ("searcher", "simulator", "no-profile", "fix", "exclude", "allow", "also", "batch"),
     "How candidates are chosen": PLAN_OPTIONS,
     "What becomes of it": ("utility", "examples", "store", "resume", "continue", "out", "json"),
     **JOB_SECTIONS,
@@ -187,6 +187,12 @@ def _searchers() -> list[str]:
     multiple=True,
     help="Also search `compressor`, or `staleness`, which simulators can't judge. Repeatable.",
 )
+@click.option(
+    "--also",
+    metavar="STRATEGY",
+    multiple=True,
+    help="Also measure this strategy: like `AllReduce(chunk_size=16)`, or a file. Repeatable.",
+)
 @batch_option
 @plan_options
 @utility_option
@@ -289,6 +295,7 @@ def _request(
     fix: tuple[str, ...],
     exclude: tuple[str, ...],
     allow: tuple[str, ...],
+    also: tuple[str, ...],
     scored: int,
     qualified: int,
     at_once: int,
@@ -322,6 +329,7 @@ def _request(
         searcher=searcher,
         simulator=simulator,
         rules=Rule.all_of(fix, exclude),
+        also=also,
         allowed=allow,
         resumes=resume,
         may_resume=goes_on,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from autodist.coordination import Worker, announce, keep_exchanged
 from autodist.error_text import said_by
@@ -22,11 +21,17 @@ from autodist.runtime._step import CompiledStep
 from autodist.runtime._step_plan import SessionPlan, written_by
 from autodist.runtime.data import Arguments, Convention, fingerprint_of
 from autodist.runtime.state import StateStore
-from autodist.strategies import AllReduce, Strategy, StrategyBuilder, compose, get, installed_communicators
+from autodist.strategies import (
+    AllReduce,
+    Strategy,
+    StrategyBuilder,
+    StrategyLike,
+    compose,
+    get,
+    installed_communicators,
+)
 
 __all__ = ["Compiler", "NotSharedError"]
-
-_Wanted: TypeAlias = "str | os.PathLike[str] | StrategyBuilder | Strategy"
 
 _LOG = logging.getLogger("autodist")
 
@@ -55,7 +60,7 @@ class Compiler:
         self,
         worker: Worker,
         spec: ResourceSpec,
-        strategy: _Wanted,
+        strategy: StrategyLike,
         convention: Convention,
         state: StateStore,
         scope: str,
@@ -377,7 +382,7 @@ class Compiler:
                 return strategy
         return strategy
 
-    def _settled(self, wanted: _Wanted, captured: CapturedStep) -> Strategy:
+    def _settled(self, wanted: StrategyLike, captured: CapturedStep) -> Strategy:
         strategy = compose(wanted, captured.graph, self._spec)
         return self._steps.placements.settle(strategy, captured.graph)
 

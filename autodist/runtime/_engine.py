@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -36,7 +35,7 @@ from autodist.runtime.data import (
     flatten_batch,
 )
 from autodist.runtime.state import StateStore
-from autodist.strategies import Strategy, StrategyBuilder
+from autodist.strategies import Strategy, StrategyLike
 
 __all__ = ["Engine"]
 
@@ -69,7 +68,7 @@ class Engine:
         self,
         worker: Worker,
         spec: ResourceSpec,
-        strategy: str | os.PathLike[str] | StrategyBuilder | Strategy,
+        strategy: StrategyLike,
         convention: Convention,
         recorder: Recorder | None = None,
     ) -> None:

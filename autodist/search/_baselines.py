@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autodist import carriers
@@ -10,7 +10,7 @@ from autodist.errors import StrategyError
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search._with_tiles_instead import can_tile_steps
 from autodist.search.tilings import Tiled
-from autodist.strategies import Strategy, StrategyBuilder, check, get
+from autodist.strategies import Strategy, StrategyBuilder, StrategyLike, check, get
 
 if TYPE_CHECKING:
     from autodist.simulator import Domain
@@ -34,31 +34,41 @@ def _names() -> Iterator[str]:
     yield from (f"Parallax(communicator={carrier.name!r})" for carrier in others if carrier.fits_servers)
 
 
-def known_strategies(domain: Domain, *, tiles: bool = False) -> Iterator[tuple[str, Strategy | str]]:
+def known_strategies(
+    domain: Domain, *, tiles: bool = False, also: Iterable[StrategyLike] = ()
+) -> Iterator[tuple[str, Strategy | str]]:
     """Strategies that users know, by name; or why they don't fit the graph, the cluster or its memory.
 
     Args:
         domain: What they are for.
         tiles: Whether ``Tiled`` is one of them, where it tiles anything; that takes seconds for a large step.
+        also: Further ones, as :func:`autodist.strategies.get` takes them.
+
+    Raises:
+        StrategyError: One of the further ones is unknown, or its file can't be read.
 
     """
     room = MemoryFilter(domain)
     hosts = domain.spec.hosts
     has_several = len(hosts) > 1 and any(len(host.replica_devices) > 1 for host in hosts)
     for name in (*_names(), *(_NAMES_OF_SEVERAL_REPLICAS if has_several else ())):
-        builder = get(name)
-        assert isinstance(builder, StrategyBuilder)
-        yield name, _fitting(builder, domain, room)
+        yield name, _fitting(get(name), domain, room)
     if tiles and can_tile_steps(domain):
         tiled = _fitting(Tiled(), domain, room)
         if isinstance(tiled, str) or tiled.has_tiles:
             yield Tiled.name, tiled
+    for given in also:
+        yield _name_of(given), _fitting(get(given), domain, room)
 
 
-def _fitting(builder: StrategyBuilder, domain: Domain, room: MemoryFilter) -> Strategy | str:
-    """What a builder makes; or why it does not fit."""
+def _name_of(given: StrategyLike) -> str:
+    return given.builder or given.id if isinstance(given, Strategy) else str(given)
+
+
+def _fitting(wanted: StrategyBuilder | Strategy, domain: Domain, room: MemoryFilter) -> Strategy | str:
+    """The strategy, or what a builder makes; or why it does not fit."""
     try:
-        strategy = builder.build(domain.graph, domain.spec)
+        strategy = wanted if isinstance(wanted, Strategy) else wanted.build(domain.graph, domain.spec)
         check(strategy, domain.graph, domain.spec)
     except StrategyError as error:
         return error.message

@@ -8,7 +8,15 @@
 from autodist.carriers import installed_communicators
 from autodist.cost import Flow, Share, Traffic
 from autodist.registry import PluginWarning
-from autodist.strategies._builder_registry import BuilderInfo, builders, compose, fitting, get, names_builder
+from autodist.strategies._builder_registry import (
+    BuilderInfo,
+    StrategyLike,
+    builders,
+    compose,
+    fitting,
+    get,
+    names_builder,
+)
 from autodist.strategies._builders import (
     PS,
     SFB,
@@ -116,6 +124,7 @@ __all__ = [
     "Strategy",
     "StrategyBuilder",
     "StrategyDiff",
+    "StrategyLike",
     "Synchronizer",
     "Terms",
     "TileSynchronizer",

@@ -19,17 +19,20 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["ENTRY_POINT_GROUP", "BuilderInfo", "builders", "compose", "fitting", "get", "names_builder"]
+__all__ = ["ENTRY_POINT_GROUP", "BuilderInfo", "StrategyLike", "builders", "compose", "fitting", "get", "names_builder"]
 
 ENTRY_POINT_GROUP = "autodist.strategies"
 
 BuilderInfo: TypeAlias = Registered
 
+StrategyLike: TypeAlias = "str | os.PathLike[str] | StrategyBuilder | Strategy"
+"""What :func:`get` takes wherever a strategy is wanted."""
+
 
 _REGISTRY: Registry[StrategyBuilder] = Registry("strategy builder", StrategyBuilder, ENTRY_POINT_GROUP, BUILDERS)
 
 
-def get(what: str | os.PathLike[str] | StrategyBuilder | Strategy) -> StrategyBuilder | Strategy:
+def get(what: StrategyLike) -> StrategyBuilder | Strategy:
     """Find the builder or the strategy that is meant.
 
     Args:
@@ -80,7 +83,7 @@ def _readable(builder: StrategyBuilder) -> StrategyBuilder:
 
 
 def compose(
-    what: str | os.PathLike[str] | StrategyBuilder | Strategy,
+    what: StrategyLike,
     graph: TrainingGraph,
     spec: ResourceSpec,
     *,
@@ -100,9 +103,7 @@ def compose(
     return strategy
 
 
-def fitting(
-    what: str | os.PathLike[str] | StrategyBuilder | Strategy, spec: ResourceSpec
-) -> StrategyBuilder | Strategy:
+def fitting(what: StrategyLike, spec: ResourceSpec) -> StrategyBuilder | Strategy:
     """:func:`get` what is meant; for a file of another cluster, a builder that fits it to this one.
 
     Raises:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from autodist.errors import SearchFailed, StoreError, UsageError
+from autodist.errors import SearchFailed, StoreError, StrategyError, UsageError
 from autodist.launch import ClusterLauncher, Job
 from autodist.resource_spec import ResourceSpec
 from autodist.search import (
@@ -46,7 +46,7 @@ from autodist.simulator import (
     load_simulator,
     trained,
 )
-from autodist.strategies import Strategy
+from autodist.strategies import Strategy, StrategyLike, get
 from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._pace import Pace
 from autodist.tuning._profiling import find_profile
@@ -82,6 +82,7 @@ class SearchRequest:
         searcher: Its name.
         simulator: Its name, or the file of one that has learned from other trials.
         rules: What is pinned and forbidden.
+        also: Strategies to measure besides those that every search measures: as ``--strategy`` names them, or made.
         allowed: Names of aspects that change results and are to be searched as well.
         resumes: Whether to take up the last search of the same graph on the same cluster.
         may_resume: Whether to do so if there is one, and else to begin one.
@@ -93,7 +94,7 @@ class SearchRequest:
         is_stopped: Asked before each measurement; once it says so, the search ends.
 
     Raises:
-        UsageError: There is no such searcher, simulator, aspect or utility.
+        UsageError: There is no such searcher, simulator, aspect, utility or strategy; all mistakes at once.
 
     """
 
@@ -104,6 +105,7 @@ class SearchRequest:
     searcher: str = "random"
     simulator: str = "events"
     rules: tuple[Rule, ...] = ()
+    also: tuple[StrategyLike, ...] = ()
     allowed: tuple[str, ...] = ()
     resumes: bool = False
     may_resume: bool = False
@@ -121,6 +123,7 @@ class SearchRequest:
             *_unknown("simulator", [self.simulator], simulators),
             *_unknown("utility", [self.utility], list(UTILITIES)),
             *_unknown("aspect", self.allowed, [aspect.name for aspect in ASPECTS if aspect.changes_results]),
+            *_no_strategies(self.also),
         ]
         if mistakes:
             raise UsageError("\n".join(mistakes))
@@ -183,6 +186,14 @@ def _unknown(what: str, given: Sequence[str], allowed: Sequence[str]) -> Iterato
     for name in given:
         if name not in allowed:
             yield f"there is no {what} `{name}`, allowed: {', '.join(allowed)}"
+
+
+def _no_strategies(given: Iterable[StrategyLike]) -> Iterator[str]:
+    for one in given:
+        try:
+            get(one)
+        except StrategyError as error:
+            yield error.message
 
 
 def search(request: SearchRequest, job: Job, launcher: ClusterLauncher, observer: SearchObserver) -> SearchResult:
@@ -263,7 +274,7 @@ class _Session:
 
     def _known(self, domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
         """Strategies that users know, by name; or why they are not tried."""
-        for name, fits in known_strategies(domain, tiles=True):
+        for name, fits in known_strategies(domain, tiles=True, also=self._request.also):
             refused = self._job.permission.why_not(fits) if isinstance(fits, Strategy) else ""
             yield name, refused or fits
 

@@ -13,6 +13,7 @@ from autodist.launch import ClusterLauncher, Job, SilentObserver
 from autodist.resource_spec import ResourceSpec
 from autodist.search import Rule, SearchBudget, SearchPlan, Space, Trial, TrialsView
 from autodist.simulator import ProfileCache
+from autodist.strategies import StrategyLike
 from autodist.tuning._measured_search import SearchRequest, search
 from autodist.tuning._search_result import SearchResult
 from autodist.tuning._turns import TrialSchedule
@@ -89,6 +90,24 @@ class OpenStudy(TrialsView):
         self.result = search(request, job, ClusterLauncher(SilentObserver()), watcher)
         self._trials = self.result.trials
         return self.result
+
+    def enqueue_trial(self, strategy: StrategyLike) -> None:
+        """Have the next :meth:`optimize` measure this strategy too, before it proposes any.
+
+        Args:
+            strategy: A builder with its arguments, a file or a plan, as :func:`autodist.strategies.get` takes them.
+
+        Raises:
+            UsageError: It is unknown, or its file can't be read.
+
+        Example:
+            >>> study = create_study("runs/trials.db")
+            >>> study.enqueue_trial("AllReduce(chunk_size=16)")
+            >>> study.request.also
+            ('AllReduce(chunk_size=16)',)
+
+        """
+        self.request = replace(self.request, also=(*self.request.also, strategy))
 
     def stop(self) -> None:
         """End :meth:`optimize` after the trial that is being measured; for callbacks."""

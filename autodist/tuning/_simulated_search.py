@@ -146,11 +146,12 @@ def search_offline(
         observer.captured(space, ())
     smaller = _worth_a_search(domain, simulator, utility) if utility.name == Cost.name else []
     share = budget if budget.time_s is None else replace(budget, time_s=budget.time_s / (1 + len(smaller)))
-    known = dict(known_strategies(domain))
+    known = dict(known_strategies(domain, also=request.also))
     rankings = [_ranked(request, simulator, space, share, known)]
     for part in smaller:
         with contextlib.suppress(SpaceEmpty):
-            rankings.append(_ranked(request, simulator, request.space_of(part), share, dict(known_strategies(part))))
+            of_part = dict(known_strategies(part, also=request.also))
+            rankings.append(_ranked(request, simulator, request.space_of(part), share, of_part))
     why_not = {name: fits for name, fits in known.items() if isinstance(fits, str)}
     ranking = _merged(rankings, utility)
     wanted = budget.proposals * (1 + len(smaller))

@@ -52,6 +52,18 @@ def test_a_saved_graph_is_ranked_on_machines_that_are_not_there(shell, inside, s
     assert inside(*found["next"].split()[1:]).returncode == 0, "what comes next works"
 
 
+def test_strategies_of_ones_own_are_ranked_too(shell, inside, saved):
+    own = "AllReduce(communicator='tcp', chunk_size=1)"
+    common = ("search", "graph.zip", "--simulate-only", *FAR, "--proposals", "100", "--json")
+    found = json.loads(inside(*common, "--also", own, "--also", "AllReduce(chunk_size=2, communicator='tcp')").stdout)
+    names = [ranked["origin"] for ranked in found["ranked"] if "chunk_size" in ranked["origin"]]
+    assert sorted(names) == ["AllReduce(chunk_size=2, communicator='tcp')", own]
+    result = inside(*common, "--also", "AllReduse", "--also", "missing.json", "--searcher", "tpe")
+    assert result.returncode == 2
+    for mistake in ("there is no searcher `tpe`", "`AllReduse`", "missing.json"):
+        assert mistake in result.stderr
+
+
 def test_rules_hold_without_trials_as_well(shell, inside, saved):
     result = inside("search", "graph.zip", "--simulate-only", *FAR, "--fix", "*=ps", "--proposals", "300", "--json")
     best = Strategy.load(shell.directory / json.loads(result.stdout)["saved"])

@@ -25,12 +25,15 @@ def test_callbacks_see_each_trial_and_end_the_search(tmp_path, monkeypatch):
         if len(study.trials) == 3:
             study.stop()
 
+    study.enqueue_trial("AllReduce(communicator='tcp', chunk_size=1)")
     spec = ResourceSpec.local(2)
     study.optimize(SCRIPT, spec, n_trials=9, callbacks=[watch])
     assert [number for number, _ in seen] == [0, 1, 2]
     assert study.best_value == min(trial.step_s for trial in study.trials)
     study.optimize(SCRIPT, spec, n_trials=4)
     assert [trial.number for trial in study.trials] == [0, 1, 2, 3]
+    assert not study.result.baselines[-1].why_not
+    assert study.result.baselines[-1].name == "AllReduce(communicator='tcp', chunk_size=1)"
     stored = load_study("trials.db")
     assert (stored.trials, stored.best_trial) == (study.trials, study.best_trial)
     assert study.columns() == stored.columns()
@@ -43,5 +46,8 @@ def test_mistakes_are_told_at_once(tmp_path):
         create_study(tmp_path / "trials.db", fix=["=ps"], exclude=["w="])
     assert len(told.value.message.splitlines()) == 2
     study = create_study(tmp_path / "trials.db")
+    with pytest.raises(UsageError, match="AllReduce"):
+        study.enqueue_trial("AllReduse")
+    assert study.request.also == ()
     with pytest.raises(StoreError, match=r"the study in `.*trials.db` has no measured trial"):
         study.best_trial  # noqa: B018

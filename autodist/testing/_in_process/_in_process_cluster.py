@@ -14,13 +14,13 @@ from autodist.errors import UsageError
 from autodist.graph import TrainingGraph, VariableNames, capture
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
-from autodist.strategies import Strategy, StrategyBuilder, check, compose
+from autodist.strategies import Strategy, StrategyBuilder, StrategyLike, check, compose
 from autodist.testing._in_process._in_process_worker import Array, InProcessWorker
 from autodist.testing._in_process._local_servers import MOST_DEVICES, MOST_WORKERS
 
 __all__ = ["InProcessCluster", "Plan", "open_specs", "value_of"]
 
-Plan: TypeAlias = "str | os.PathLike[str] | StrategyBuilder | Strategy | Callable[[TrainingGraph], Strategy]"
+Plan: TypeAlias = "StrategyLike | Callable[[TrainingGraph], Strategy]"
 
 _numbers = itertools.count()
 
