@@ -25,7 +25,6 @@ def after_import(name: str, callback: Callable[[ModuleType], None]) -> Callable[
         >>> import json
         >>> forget = after_import("json", lambda module: print(module.__name__))
         json
-
     """
     if name in sys.modules:
         callback(sys.modules[name])

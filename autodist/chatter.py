@@ -41,7 +41,6 @@ def is_chatter(line: str) -> bool:
         True
         >>> is_chatter("WARNING:absl:the optimizer has skipped a variable")
         False
-
     """
     return _CHATTER.match(line) is not None
 
@@ -64,7 +63,6 @@ class CrashDump:
         >>> dump = CrashDump()
         >>> [dump.has(line) for line in ("epoch 3", "Fatal Python error: Aborted", "", "epoch 4")]
         [False, True, True, False]
-
     """
 
     def __init__(self) -> None:
@@ -95,7 +93,6 @@ def telling_lines(lines: Iterable[str]) -> list[str]:
         >>> telling_lines(["Fatal Python error: Aborted", "", "Current thread 0x2 (most recent call first):",
         ...     '  File "a.py", line 2 in f', "", "Thread 0x1 (most recent call first):", '  File "b.py", line 1 in g'])
         ['Fatal Python error: Aborted', 'Current thread 0x2 (most recent call first):', '  File "a.py", line 2 in f']
-
     """
     dump = CrashDump()
     return [

@@ -136,7 +136,6 @@ class HostUnreachable(LaunchError):
         message: One sentence that names the machine.
         hint: What to do about it.
         address: The machine's address, so that many failures can be shown as a table.
-
     """
 
     def __init__(self, message: str, *, hint: str | None = None, address: str = "") -> None:
@@ -158,7 +157,6 @@ class SearchFailed(AutoDistError):
 
     Attributes:
         study: In which search of the trial store it is, None where that is not known.
-
     """
 
     def __init__(self, message: str, hint: str, trial: int | None = None) -> None:

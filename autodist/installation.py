@@ -52,7 +52,6 @@ def install_command(extra: str = "cpu") -> str:
     Example:
         >>> install_command()
         'pip install "autodist-tf[cpu]"'
-
     """
     return f'pip install "{DISTRIBUTION}[{extra}]"'
 
@@ -62,7 +61,6 @@ def check_tensorflow() -> None:
 
     Raises:
         NotInstalled: It is not.
-
     """
     found = _tensorflow_version()
     if found is None:
@@ -100,7 +98,6 @@ def tensorflow_remedy(python: str = "python", wheel: str = "") -> str:
     Example:
         >>> tensorflow_remedy("/venv/bin/python", "tensorflow")
         '`/venv/bin/python -m pip install "tensorflow==2.21.*"`'
-
     """
     command = f'`{python} -m pip install "{wheel or "tensorflow-cpu"}=={TENSORFLOW}.*"`'
     return command if wheel else f'{command}, or `"tensorflow[and-cuda]=={TENSORFLOW}.*"` for NVIDIA GPUs'
@@ -112,7 +109,6 @@ def autodist_remedy(python: str, version: str = "") -> str:
     Args:
         python: The interpreter that is to have it.
         version: Which one the others have; empty if that is not known.
-
     """
     wanted = f"{DISTRIBUTION}[cpu]=={version}" if version else f"{DISTRIBUTION}[cpu]"
     return f'`{python} -m pip install "{wanted}"`, or with the wheel that `make wheel` has built instead of the name'

@@ -48,7 +48,6 @@ def run_cell(line: str, cell: str) -> None:
 
     Example:
         >>> run_cell("--workers 2 -- --epochs 3", "import autodist")             # doctest: +SKIP
-
     """
     words, file = _words(line)
     _write(file, cell)

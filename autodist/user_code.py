@@ -22,7 +22,6 @@ def is_user_code(file: str) -> bool:
     Example:
         >>> is_user_code("train.py"), is_user_code(os.__file__), is_user_code("<frozen runpy>")
         (True, False, False)
-
     """
     if file.startswith("<"):
         return False

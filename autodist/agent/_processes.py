@@ -27,7 +27,6 @@ def become_subreaper(name: str) -> None:
 
     Raises:
         OSError: The kernel can't do it.
-
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_NAME, name.encode()[:15])
@@ -44,7 +43,6 @@ class SeenProcess:
         parent: Its parent's number.
         session: The number of its session.
         born: When it started, in the kernel's ticks: tells it from a later process of the same number.
-
     """
 
     pid: int
@@ -122,7 +120,6 @@ class Ending:
         ...     time.sleep(pause_s)
         >>> ending.left
         ()
-
     """
 
     def __init__(self, root: int, grace_s: float) -> None:

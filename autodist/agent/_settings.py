@@ -17,7 +17,6 @@ class Settings:
         heartbeat_s: Longest silence of the launcher, > 0.
         grace_s: Time between TERM and KILL, >= 0.
         isolate: Whether to make a PID namespace where that is possible.
-
     """
 
     run_id: str

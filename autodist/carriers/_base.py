@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from autodist.carriers._communicator import Communicator
     from autodist.transport import Connection
 
-__all__ = ["Board", "Carrier", "CollectivePlace", "Load", "Process", "WorkerPlace"]
-
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
@@ -28,7 +26,6 @@ class CollectivePlace:
         world_size: How many workers there are.
         step: Name of the compiled step: names of collectives repeat between steps.
         members: The workers that take part, in ascending order; None for all.
-
     """
 
     rank: int
@@ -56,7 +53,6 @@ class Load:
         gathered_bytes: What every host sends to all others.
         rows: By host, rows that it sends to all others besides.
         row_bytes: Bytes of one of these.
-
     """
 
     summed_bytes: float
@@ -83,7 +79,6 @@ class WorkerPlace:
         cross_rank: The worker among those with the same local rank, one of each machine.
         cross_size: How many these are.
         interface: The network interface by which others reach it.
-
     """
 
     rank: int
@@ -111,7 +106,6 @@ class Board(Protocol):
 
         Raises:
             TimedOut: Nobody tells it in time.
-
         """
 
 
@@ -242,7 +236,6 @@ class Carrier(Named, abc.ABC):
         Args:
             python: The interpreter that is to have it.
             compiler: The compiler of C++ there; empty if there is none.
-
         """
         return self.remedy
 
@@ -251,7 +244,6 @@ class Carrier(Named, abc.ABC):
 
         Args:
             start_timeout_s: Longest wait for other workers to start.
-
         """
         return {}
 
@@ -264,7 +256,6 @@ class Carrier(Named, abc.ABC):
 
         Raises:
             UsageError: The run does not allow it.
-
         """
 
     @abc.abstractmethod
@@ -276,7 +267,6 @@ class Carrier(Named, abc.ABC):
 
         Raises:
             LaunchError: Some worker can't be reached.
-
         """
 
     def links(self, load: Load, sums: Mapping[str, float]) -> Links:
@@ -285,6 +275,5 @@ class Carrier(Named, abc.ABC):
         Args:
             load: What it carries.
             sums: By host, in their order, which part of a sum is its own where each host sends to each other one.
-
         """
         return added(ring_reduce(load.summed_bytes, list(sums)), ring_gather(load.parts))

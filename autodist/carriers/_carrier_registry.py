@@ -13,21 +13,6 @@ from autodist.carriers._tcp import Tcp
 from autodist.errors import StrategyError
 from autodist.registry import OneOf, Registry, suggestion
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "FORMER",
-    "CarrierName",
-    "carrier_of_servers",
-    "carriers",
-    "find",
-    "get",
-    "installed_communicators",
-    "names",
-    "names_of",
-    "one_of",
-    "optional",
-]
-
 ENTRY_POINT_GROUP = "autodist.carriers"
 
 CARRIERS: tuple[type[Carrier], ...] = (Tcp, Horovod, Collective)
@@ -45,7 +30,6 @@ def get(name: str) -> Carrier:
 
     Raises:
         StrategyError: There is none, it can't be loaded, or two packages bring one of this name.
-
     """
     return _OWN.get(name) or _of_others(name)
 
@@ -99,7 +83,6 @@ def names_of(fits: Callable[[Carrier], object]) -> tuple[str, ...]:
     Example:
         >>> names_of(lambda carrier: carrier.has_streams)
         ('tcp',)
-
     """
     return tuple(carrier.name for carrier in carriers() if fits(carrier))
 
@@ -113,7 +96,6 @@ def installed_communicators() -> tuple[str, ...]:
     Example:
         >>> "collective" in installed_communicators()
         True
-
     """
     return names_of(lambda carrier: carrier.is_available())
 
@@ -124,7 +106,6 @@ def carrier_of_servers() -> str:
     Example:
         >>> carrier_of_servers()
         'tcp'
-
     """
     return next(name for name in names() if get(name).has_streams)
 
@@ -136,7 +117,6 @@ def one_of(fits: Callable[[Carrier], object], *others: str, reads_former: bool =
         fits: What has to hold.
         others: The text before them.
         reads_former: Whether names are read as well that earlier versions had.
-
     """
     own = (*others, *(name for name, carrier in _OWN.items() if fits(carrier)))
     return OneOf(own, lambda: (*others, *names_of(fits)), FORMER, reads_former)

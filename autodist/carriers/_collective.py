@@ -15,8 +15,6 @@ from autodist.cost import Links
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["Collective", "padded_length"]
-
 _LENGTHS = [*range(1, 8), *(part << power for power in range(1, 29) for part in range(4, 8)), 2**31 - 1]
 """To which tensors of uneven length are padded: a quarter more than needed at most."""
 
@@ -58,7 +56,6 @@ def padded_length(length: float) -> int:
     Example:
         >>> [padded_length(rows) for rows in (0, 5, 8, 9, 1366)]
         [0, 5, 8, 10, 1536]
-
     """
     rows = -int(-length // 1)
     unit = 1 << max(rows.bit_length() - 3, 0)

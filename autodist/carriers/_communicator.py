@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from autodist.carriers._base import CollectivePlace
     from autodist.graph import NodeList
 
-__all__ = ["Communicator"]
-
 
 class Communicator(abc.ABC):
     """Adds the nodes of collectives to a graph. All workers add the same collectives under the same names.
@@ -66,7 +64,6 @@ class Communicator(abc.ABC):
             own: This worker's rows of its own part.
             dtype: The element type.
             place: Which worker this is.
-
         """
         total = self.all_reduce_varying(nodes, name, scattered.tensor, dtype)
         return rows_of(nodes, f"{name}/rows", scattered, place.index, dtype, total)

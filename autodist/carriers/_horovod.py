@@ -21,8 +21,6 @@ from autodist.cost import Links, added, ring_gather, ring_reduce
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["Horovod"]
-
 _SUM = 1  # horovod.tensorflow.Sum, as its ops number it
 
 
@@ -92,7 +90,6 @@ class Horovod(Carrier):
         Raises:
             LaunchError: The workers can't connect; names the machines to blame.
             TimedOut: A worker does not come.
-
         """
         import horovod.tensorflow as hvd
 

@@ -15,8 +15,6 @@ from typing import Any
 from autodist.carriers._packet_filter import hear_only
 from autodist.transport import redirect
 
-__all__ = ["admit_to_horovod"]
-
 _LOG = logging.getLogger("autodist")
 _LIBRARY = "mpi_lib."
 _LISTEN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, use_errno=True)
@@ -35,7 +33,6 @@ def admit_to_horovod(addresses: Collection[str]) -> None:
 
     Args:
         addresses: From which the other workers connect.
-
     """
     _admitted.clear()
     _admitted.update(addresses)

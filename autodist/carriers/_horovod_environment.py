@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from autodist.carriers._base import WorkerPlace
 
-__all__ = ["OWN_VARIABLES", "RENDEZVOUS_ADDRESS", "RENDEZVOUS_PORT", "horovod_variables"]
-
 RENDEZVOUS_ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 RENDEZVOUS_PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
 """Where workers meet; each sets both for itself, once it imports Horovod."""

@@ -21,8 +21,6 @@ from autodist.carriers._base import Process
 from autodist.errors import LaunchError
 from autodist.transport import ips_of, source_towards
 
-__all__ = ["Listener", "check_listeners", "sources_of_others", "unreachable"]
-
 _LOG = logging.getLogger("autodist")
 _KEY = "horovod/listens/"
 _SOURCES = "horovod/connects from/"
@@ -37,7 +35,6 @@ class Listener:
         name: What the machine calls itself.
         listens: What that means there; empty for nothing.
         address: Under which the cluster reaches it.
-
     """
 
     node_rank: int
@@ -54,7 +51,6 @@ def check_listeners(process: Process) -> list[Listener]:
 
     Raises:
         LaunchError: They can't connect; names the machines to blame.
-
     """
     name = socket.gethostname()
     own = Listener(process.node_rank, name, _bound(name), process.address)
@@ -100,7 +96,6 @@ def unreachable(listeners: Sequence[Listener]) -> list[Listener]:
         ['a', 'b']
         >>> unreachable([debian[0], Listener(1, "b", "10.0.0.2", "10.0.0.2")])
         []
-
     """
     machines = list({listener.node_rank: listener for listener in listeners}.values())
     nowhere = [one for one in machines if not one.listens]

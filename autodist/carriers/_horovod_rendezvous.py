@@ -21,8 +21,6 @@ from autodist.carriers._horovod_environment import RENDEZVOUS_ADDRESS, RENDEZVOU
 from autodist.errors import AutoDistError, TimedOut, UsageError, WorkerFailed
 from autodist.transport import HttpServer
 
-__all__ = ["HorovodRendezvous", "serve_horovod"]
-
 _LOOPBACK = "127.0.0.1"
 _MOST_BYTES = 1 << 20
 """The most that a value may have; values are addresses."""
@@ -37,7 +35,6 @@ def serve_horovod(board: Board) -> None:
 
     Raises:
         UsageError: The run is to be encrypted.
-
     """
     if board.certificate:
         raise UsageError(
@@ -55,7 +52,6 @@ class HorovodRendezvous(HttpServer):
 
     Args:
         board: Holds the values for all workers.
-
     """
 
     def __init__(self, board: Board) -> None:

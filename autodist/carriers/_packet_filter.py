@@ -8,8 +8,6 @@ import socket
 import struct
 from collections.abc import Collection
 
-__all__ = ["hear_only"]
-
 _SO_ATTACH_FILTER = 26
 _LOAD_WORD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06  # see bpf(4)
 _FROM_NETWORK_HEADER = 0x100000000 - 0x100000
@@ -28,7 +26,6 @@ def hear_only(descriptor: int, addresses: Collection[str]) -> None:
 
     Raises:
         OSError: The system can't.
-
     """
     end = socket.socket(fileno=descriptor)
     try:
@@ -47,7 +44,6 @@ def _program(version: int, addresses: Collection[str]) -> list[_Instruction]:
     Example:
         >>> [hex(one[3]) for one in _program(4, ["10.0.0.1", "::1"])]
         ['0xfff0000c', '0xa000001', '0xffffffff', '0x0']
-
     """
     found: list[_Instruction] = []
     for ip in sorted({ip.packed for ip in map(ipaddress.ip_address, addresses) if ip.version == version}):

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["Scattered", "rows_of"]
-
 
 @dataclass(frozen=True)
 class Scattered:

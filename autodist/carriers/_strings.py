@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["gathered_strings"]
-
 _AllGather: TypeAlias = "Callable[[NodeList, str, str, str], str]"
 
 _OF_STRINGS = bytes([0x08, 7])

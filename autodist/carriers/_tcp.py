@@ -17,8 +17,6 @@ from autodist.transport import connect, disconnect, is_built, is_coded, owner_pl
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["Tcp"]
-
 
 @final
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from autodist.transport import register
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["TcpGroup"]
-
 
 @final
 @dataclass(frozen=True)
@@ -73,7 +71,6 @@ class TcpGroup(Communicator):
             name: Theirs, the same for all members.
             parts: What this member has for each.
             dtype: The element type.
-
         """
         rank, step, members = self.place.rank, self.place.step, self.place.among
         sent = [

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from autodist.carriers._scatter import Scattered
     from autodist.graph import NodeList
 
-__all__ = ["SMALL", "UNSIGNED", "Widened"]
-
 UNSIGNED: Mapping[str, str] = {"uint32": "int64", "uint64": "int64"}
 """The bits of the latter are kept."""
 

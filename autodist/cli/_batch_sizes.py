@@ -15,8 +15,6 @@ from autodist.errors import UsageError
 if TYPE_CHECKING:
     from autodist.tuning import SearchResult
 
-__all__ = ["BatchSearch", "batch_json", "batch_option", "by_batch", "fastest_batch", "show_batches"]
-
 _PLACE = "{batch}"
 _US = 1e6
 
@@ -62,7 +60,6 @@ def by_batch(script: ScriptWords, sizes: Sequence[int]) -> list[ScriptWords]:
 
     Raises:
         UsageError: Its arguments have no place for a batch size.
-
     """
     if not sizes:
         return [script]
@@ -80,7 +77,6 @@ def fastest_batch(scripts: Sequence[ScriptWords], search: Callable[[ScriptWords]
 
     Raises:
         UsageError: The script has the same batch whatever its arguments say.
-
     """
     found: list[BatchSearch] = []
     for script in scripts:

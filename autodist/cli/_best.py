@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from autodist.search import Bill, Study, Trial, Utility
 
-__all__ = ["best"]
-
 
 @click.command("best", epilog="Example: autodist best > best.json")
 @store_option

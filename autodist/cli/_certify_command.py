@@ -23,8 +23,6 @@ from autodist.wording import counted
 if TYPE_CHECKING:
     from autodist.testing import Certificate
 
-__all__ = ["certify"]
-
 _SCHEMA_VERSION = 1
 _ROWS = 5
 

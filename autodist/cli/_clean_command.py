@@ -9,8 +9,6 @@ import click
 from autodist.cli.options import debug_option
 from autodist.wording import counted
 
-__all__ = ["clean"]
-
 
 @click.command("clean", epilog="Example: autodist clean --keep 5 --yes")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")

@@ -12,8 +12,6 @@ from click.shell_completion import CompletionItem, get_completion_class
 from autodist.cli.options import debug_option
 from autodist.errors import AutoDistError
 
-__all__ = ["completion", "with_completion"]
-
 _VARIABLE = "_AUTODIST_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish")
 

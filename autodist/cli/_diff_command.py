@@ -12,8 +12,6 @@ from autodist.cli.options import SubjectOptions, debug_option, find_subject, sub
 if TYPE_CHECKING:
     from autodist.strategies import StrategyDiff
 
-__all__ = ["diff"]
-
 _SCHEMA_VERSION = 1
 _DIFFER = 1
 

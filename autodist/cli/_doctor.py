@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from autodist.doctor import Diagnosis
     from autodist.launch import TransportName
 
-__all__ = ["doctor"]
-
 _UNFIT = 3
 
 

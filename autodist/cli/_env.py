@@ -8,8 +8,6 @@ import click
 
 from autodist.cli.options import debug_option
 
-__all__ = ["env"]
-
 _SCHEMA_VERSION = 1
 
 

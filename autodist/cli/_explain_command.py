@@ -13,8 +13,6 @@ from autodist.cli.options import Subject, SubjectOptions, debug_option, find_sub
 if TYPE_CHECKING:
     from autodist.strategies import Explanation
 
-__all__ = ["explain"]
-
 _SCHEMA_VERSION = 3
 _DOES_NOT_FIT = 3
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from autodist.launch import FetchedFiles, TransportName
 
-__all__ = ["fetch"]
-
 
 @click.command("fetch", epilog="Example: autodist fetch latest checkpoints '*.keras'")
 @click.argument("run")

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 import click
 
-__all__ = ["HelpContext", "WholeGroup"]
-
 _KEPT = "\u2011"
 """A hyphen at which no line ends; the text that is shown has ordinary ones."""
 

@@ -18,8 +18,6 @@ from autodist.errors import SpecError, UsageError
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["init"]
-
 _STANDARD_OUTPUT = "-"
 _DEFAULT_CONFIG = "~/.ssh/config"
 
@@ -82,7 +80,6 @@ def _find(given: Mapping[str, str | bool | None]) -> tuple[ResourceSpec, Mapping
     Raises:
         UsageError: Several sources.
         SpecError: The source has mistakes.
-
     """
     from autodist import resource_spec as sources
 

@@ -9,8 +9,6 @@ import click
 from autodist.cli.options import RanksType, debug_option
 from autodist.errors import UsageError
 
-__all__ = ["logs"]
-
 
 @click.command("logs", epilog="Example: autodist logs latest --rank 1 --follow")
 @click.argument("run")

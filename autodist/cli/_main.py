@@ -18,8 +18,6 @@ from autodist.cli.options import debug_option, is_debugging
 from autodist.errors import AutoDistError, LaunchError, UsageError
 from autodist.installation import explain_import_error
 
-__all__ = ["main"]
-
 _INTERRUPTED = 130
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
@@ -83,7 +81,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Args:
         argv: Arguments after the program's name; those of the process by default.
-
     """
     try:
         result = autodist.main(args=argv, prog_name="autodist", standalone_mode=False)

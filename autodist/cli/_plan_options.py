@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["PLAN_OPTIONS", "plan_options"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 PLAN_OPTIONS = ("scored", "qualified", "at-once", "alpha", "similarity", "no-constraints")
 """Their names, without dashes."""

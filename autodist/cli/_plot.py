@@ -7,8 +7,6 @@ import click
 from autodist.cli._trials_command import open_store, store_option, the_study
 from autodist.cli.options import debug_option
 
-__all__ = ["plot"]
-
 
 @click.command("plot", epilog="Example: autodist plot --study 1 --study 2 --out seeds.html")
 @store_option

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from autodist.simulator import Profile
     from autodist.tuning import ProfiledStep
 
-__all__ = ["profile"]
-
 _SCHEMA_VERSION = 1
 _SECTIONS = {
     "How much": ("steps", "longest"),

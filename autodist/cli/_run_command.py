@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from autodist.launch import Job, TransportName
     from autodist.report import RunConsole
 
-__all__ = ["run"]
-
 _TRIED_ONLINE = 4
 _SECTIONS = {
     **JOB_SECTIONS,

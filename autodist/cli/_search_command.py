@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from autodist.search import Bill, Verdict
     from autodist.tuning import SearchRequest, SearchResult
 
-__all__ = ["search"]
-
 _SCHEMA_VERSION = 1
 _SECTIONS = {
     "How much": ("trials", "budget", "simulate-only", "proposals"),

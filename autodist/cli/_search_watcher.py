@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from autodist.search import Rule, Space, Trial, Utility
     from autodist.tuning import SearchRequest
 
-__all__ = ["Watcher", "next_command"]
-
 
 class Watcher:
     """Shows a search while it goes on."""

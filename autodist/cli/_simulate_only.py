@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from autodist.search import Bill, Ranked, ScoringBudget
     from autodist.tuning import OfflineResult, SearchRequest
 
-__all__ = ["OfflineCommand"]
-
 _SCHEMA_VERSION = 1
 _BOUND_S = 5.0
 """Unless the user sets a bound: a large graph on many machines has an answer within ten seconds."""
@@ -62,7 +60,6 @@ class OfflineCommand:
         examples: Examples of an epoch; None if that is not known.
         out: Where the best goes; None for the default.
         as_json: Whether JSON is wanted.
-
     """
 
     script: ScriptWords
@@ -78,7 +75,6 @@ class OfflineCommand:
 
         Raises:
             UsageError: The command line says yes and no.
-
         """
         if not simulate_only and self.proposals is not None:
             raise UsageError(
@@ -97,7 +93,6 @@ class OfflineCommand:
 
         Raises:
             UsageError: Options that have no meaning here; all of them are listed.
-
         """
         from autodist.simulator import Domain
         from autodist.tuning import offline_simulator, search_offline

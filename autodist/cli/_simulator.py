@@ -22,8 +22,6 @@ from autodist.errors import SimulatorError, UsageError
 if TYPE_CHECKING:
     from autodist.search import Comparison, DataSet
 
-__all__ = ["simulator"]
-
 _SCHEMA_VERSION = 1
 _DEFAULT = ("analytic", "events", "linear", "rnn", "gat", "forest")
 _FEWEST = 10

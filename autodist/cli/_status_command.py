@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from autodist.errors import LaunchError
     from autodist.report import RunStatus
 
-__all__ = ["status"]
-
 _SCHEMA_VERSION = 1
 
 

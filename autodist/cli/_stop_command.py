@@ -6,8 +6,6 @@ import click
 
 from autodist.cli.options import debug_option
 
-__all__ = ["stop"]
-
 
 @click.command("stop", epilog="Example: autodist stop latest")
 @click.argument("run")

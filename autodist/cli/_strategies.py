@@ -12,8 +12,6 @@ from autodist.cli.options import debug_option
 if TYPE_CHECKING:
     from autodist.strategies import BuilderInfo
 
-__all__ = ["strategies"]
-
 _SCHEMA_VERSION = 1
 
 

@@ -10,8 +10,6 @@ import click
 from autodist.cli.options import ClusterOptions, cluster_options, debug_option, permission_options, resolve_spec
 from autodist.wording import counted
 
-__all__ = ["test"]
-
 _STEPS = 5
 _TOLERANCE = 1e-5
 

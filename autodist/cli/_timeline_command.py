@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from autodist.strategies import Strategy
     from autodist.tuning import TracedStep
 
-__all__ = ["timeline"]
-
 _SCHEMA_VERSION = 1
 _SECTIONS = {
     "What is traced": ("strategy", "warm-up", "iterations", "longest"),

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from autodist.report import TrialRow
     from autodist.search import Bill, Study, Trial, TrialStore
 
-__all__ = ["open_store", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
-
 _SCHEMA_VERSION = 1
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -158,7 +156,6 @@ def open_store(path: str) -> TrialStore:
 
     Raises:
         UsageError: It is not.
-
     """
     from autodist.search import TrialStore
 
@@ -172,7 +169,6 @@ def the_study(store: TrialStore, number: int | None) -> Study:
 
     Raises:
         UsageError: There is none.
-
     """
     studies = store.studies()
     found = [study for study in studies if number is None or study.id == number]

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from autodist.graph import NodeList
 
-__all__ = ["FLOATS", "Channel", "Compressor", "Exchanged", "Wrapper", "size_bytes"]
-
 FLOATS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 """Bytes of the dtypes that gradients have."""
 
@@ -28,7 +26,6 @@ class Exchanged:
     Attributes:
         total: The decoded sum of all workers' contributions.
         own: The decoded contribution of this worker. Those of all workers add up to ``total``.
-
     """
 
     total: str
@@ -140,7 +137,6 @@ class Compressor(Named, abc.ABC):
             shape: Its static shape.
             dtype: One of :data:`FLOATS`.
             channel: Carries messages and keeps state.
-
         """
 
     def rounds(self, shape: Sequence[int], dtype: str) -> int:
@@ -206,6 +202,5 @@ def size_bytes(shape: Sequence[int], dtype: str) -> int:
     Example:
         >>> size_bytes([2, 3], "float16")
         12
-
     """
     return prod(shape) * FLOATS[dtype]

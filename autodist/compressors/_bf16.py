@@ -10,8 +10,6 @@ from autodist.compressors._casting import Cast
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["BF16"]
-
 
 @final
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from autodist.compressors._base import FLOATS, Channel, Compressor, Exchanged
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["Cast"]
-
 
 @dataclass(frozen=True)
 class Cast(Compressor, abc.ABC):
@@ -23,7 +21,6 @@ class Cast(Compressor, abc.ABC):
     Attributes:
         wire: The dtype of the messages.
         slices_wire: A dtype of the same size in which every communicator can gather them.
-
     """
 
     wire: ClassVar[str]

@@ -16,8 +16,6 @@ from autodist.compressors._top_k import TopK
 from autodist.errors import StrategyError
 from autodist.registry import Registered, Registry, instantiate, split_call
 
-__all__ = ["ENTRY_POINT_GROUP", "get", "registered"]
-
 ENTRY_POINT_GROUP = "autodist.compressors"
 
 COMPRESSORS: tuple[type[Compressor], ...] = (
@@ -48,7 +46,6 @@ def get(text: str) -> Compressor:
 
     Raises:
         StrategyError: For an unknown name (lists the known ones) or wrong arguments (lists all).
-
     """
     name, arguments = split_call(text)
     found = _REGISTRY.find(name)
@@ -68,6 +65,5 @@ def registered() -> tuple[Registered, ...]:
 
     Raises:
         StrategyError: If two packages bring compressors of one name.
-
     """
     return _REGISTRY.registered()

@@ -14,8 +14,6 @@ from autodist.registry import raise_mistakes
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["ErrorFeedback"]
-
 
 @final
 @dataclass(frozen=True)
@@ -30,7 +28,6 @@ class ErrorFeedback(Wrapper):
 
     Raises:
         StrategyError: If there is nothing to feed back.
-
     """
 
     name: ClassVar[str] = "ErrorFeedback"

@@ -10,8 +10,6 @@ from autodist.compressors._base import Channel, Exchanged
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["with_feedback"]
-
 
 def with_feedback(
     nodes: NodeList,
@@ -34,7 +32,6 @@ def with_feedback(
         dtype: Dtype of the gradient.
         channel: Keeps the residual.
         exchange: Sends a corrected gradient.
-
     """
     dims = nodes.constant(f"{name}/residual/dims", list(shape), "int32")
     zero = nodes.constant(f"{name}/residual/zero", 0, dtype)

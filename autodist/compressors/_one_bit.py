@@ -14,8 +14,6 @@ from autodist.compressors._feedback import with_feedback
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["OneBit"]
-
 _BITS = [128, 64, 32, 16, 8, 4, 2, 1]
 
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["count", "largest", "pick", "ratio_mistakes", "refusal", "spread"]
-
 _MAX_ENTRIES = 2**31 - 1
 _ROUND_OFF = 1e-9
 
@@ -27,7 +25,6 @@ def count(shape: Sequence[int], ratio: float) -> int:
     Example:
         >>> count([10, 10], 0.07), count([10, 10], 0.001), count([], 1)
         (7, 1, 1)
-
     """
     entries = prod(shape)
     return min(entries, max(1, ceil(ratio * entries * (1 - _ROUND_OFF))))

@@ -14,8 +14,6 @@ from autodist.registry import raise_mistakes
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["PowerSGD"]
-
 
 @final
 @dataclass(frozen=True)
@@ -32,7 +30,6 @@ class PowerSGD(Compressor):
 
     Raises:
         StrategyError: If a parameter is not allowed.
-
     """
 
     name: ClassVar[str] = "PowerSGD"

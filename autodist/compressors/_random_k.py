@@ -15,8 +15,6 @@ from autodist.registry import raise_mistakes
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["RandomK"]
-
 
 @final
 @dataclass(frozen=True)
@@ -33,7 +31,6 @@ class RandomK(Compressor):
 
     Raises:
         StrategyError: If a parameter is not allowed.
-
     """
 
     name: ClassVar[str] = "RandomK"

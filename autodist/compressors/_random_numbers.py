@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["random_tensor", "seed_mistakes"]
-
 _PHILOX = 1
 
 

@@ -12,8 +12,6 @@ from autodist.compressors._base import FLOATS, Channel, Compressor, Exchanged
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["SufficientFactors"]
-
 
 @final
 @dataclass(frozen=True)
@@ -25,7 +23,6 @@ class SufficientFactors(Compressor):
 
     The factors are found in the graph before any gradient is computed (:func:`autodist.graph.factors_of`), so there is
     nothing left to be encoded when messages are exchanged.
-
     """
 
     name: ClassVar[str] = "SufficientFactors"
@@ -46,7 +43,6 @@ class SufficientFactors(Compressor):
         Example:
             >>> SufficientFactors().message_bytes([4096, 1000], "float32")
             20384
-
         """
         return (shape[0] + prod(shape[1:])) * FLOATS[dtype]
 

@@ -13,8 +13,6 @@ from autodist.registry import raise_mistakes
 if TYPE_CHECKING:
     from autodist.graph import NodeList
 
-__all__ = ["TopK"]
-
 _INDEX_BYTES = 4
 
 
@@ -31,7 +29,6 @@ class TopK(Compressor):
 
     Raises:
         StrategyError: If the ratio is not allowed.
-
     """
 
     name: ClassVar[str] = "TopK"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # launchers, and workers until they train, do without
     from autodist.graph.layouts import Exchanged
     from autodist.strategies import Strategy
 
-__all__ = ["Agreement", "announce", "exchanged_file", "keep_exchanged", "step_files"]
-
 _LOG = logging.getLogger("autodist")
 _LARGEST_KEPT_BYTES = 64 * 10**6
 

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from autodist.coordination._coordinator_client import CoordinatorClient
 from autodist.coordination._coordinator_server import CoordinatorServer
 
-__all__ = ["CandidateNote"]
-
 _KEY = "candidate-note"
 
 

@@ -14,8 +14,6 @@ import socket
 import ssl
 from dataclasses import dataclass, field
 
-__all__ = ["Certificate", "encrypted", "make_certificate", "trusting"]
-
 _VALID = datetime.timedelta(days=3650)
 """Before now and after: it ends with the run, and clocks of machines differ."""
 
@@ -27,7 +25,6 @@ class Certificate:
     Attributes:
         text: For the others, in one line.
         pem: With its key.
-
     """
 
     text: str
@@ -90,7 +87,6 @@ def encrypted(connection: socket.socket, own: Certificate, other: str, *, is_cal
 
     Raises:
         OSError: The other end has another certificate, or none.
-
     """
     kind = ssl.PROTOCOL_TLS_CLIENT if is_calling else ssl.PROTOCOL_TLS_SERVER
     return own.shown(_trusting(other, kind)).wrap_socket(connection, server_side=not is_calling)

@@ -13,8 +13,6 @@ from typing import Any
 from autodist.coordination._worker import Worker
 from autodist.errors import AutoDistError, TimedOut, WorkerFailed
 
-__all__ = ["ChiefFiles", "own_writing"]
-
 _LOOK_EVERY_S = 2.0
 _LOOKS = 3  # a note may be a moment old, so one look proves nothing
 _LONGEST_S = 24 * 3600.0  # while the chief writes; that it has died is noticed at once

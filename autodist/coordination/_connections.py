@@ -12,8 +12,6 @@ from autodist.coordination._worker import Worker
 from autodist.errors import LaunchError
 from autodist.transport import Connection, Endpoint, connected, listening
 
-__all__ = ["connected_to_all", "sockets_to_all"]
-
 
 def connected_to_all(worker: Worker, name: str) -> dict[int, Connection]:
     """A connection to each other worker, by rank; all workers do so together, and nothing listens afterwards.
@@ -24,7 +22,6 @@ def connected_to_all(worker: Worker, name: str) -> dict[int, Connection]:
 
     Raises:
         LaunchError: Some worker can't be reached.
-
     """
     coordinator = worker.coordinator
     assert coordinator is not None, "only workers of a run are connected"
@@ -44,7 +41,6 @@ def sockets_to_all(worker: Worker, name: str) -> dict[int, socket.socket]:
 
     Raises:
         LaunchError: Some worker can't be reached, or is none.
-
     """
     found = {other: connection.socket for other, connection in connected_to_all(worker, name).items()}
     coordinator, here = worker.coordinator, worker.environment

@@ -22,8 +22,6 @@ from autodist.coordination._failure_note import FailureNote
 from autodist.coordination._worker_environment import WorkerEnvironment
 from autodist.errors import AutoDistError, LaunchError, TimedOut, UsageError, WorkerFailed
 
-__all__ = ["MAX_VALUE_BYTES", "TOKEN_HEADER", "CoordinatorClient", "Status"]
-
 MAX_VALUE_BYTES = 64 * 2**20
 TOKEN_HEADER = "X-AutoDist-Token"
 _TRANSFER_MARGIN_S = 30.0  # on top of the wait itself: the bytes, and a loaded machine
@@ -58,7 +56,6 @@ class CoordinatorClient:
         >>> client.get("strategy", timeout_s=60.0)           # doctest: +SKIP
         b'{}'
         >>> client.barrier("ready", timeout_s=60.0)          # doctest: +SKIP
-
     """
 
     address: str
@@ -80,7 +77,6 @@ class CoordinatorClient:
             UsageError: More than 64 MB.
             WorkerFailed: The run has failed.
             LaunchError: The coordinator can't be reached or refuses the token.
-
         """
         if len(value) > MAX_VALUE_BYTES:
             raise UsageError(
@@ -96,7 +92,6 @@ class CoordinatorClient:
             TimedOut: Nobody put it within ``timeout_s`` seconds.
             WorkerFailed: The run has failed, before or during the wait.
             LaunchError: The coordinator can't be reached or refuses the token.
-
         """
         return self._request("GET", f"/values/{quote(key, safe='')}", {"timeout_s": timeout_s}, wait_s=timeout_s)
 
@@ -109,7 +104,6 @@ class CoordinatorClient:
             TimedOut: A worker did not come; the error names all that are missing.
             WorkerFailed: The run has failed, before or during the wait.
             LaunchError: The coordinator can't be reached or refuses the token.
-
         """
         query = {"timeout_s": timeout_s, "call": uuid.uuid4().hex}
         self._request("POST", f"/barriers/{quote(name, safe='')}", query, wait_s=timeout_s)
@@ -121,7 +115,6 @@ class CoordinatorClient:
             TimedOut: Nobody wanted it within ``timeout_s`` seconds.
             WorkerFailed: The run has failed.
             LaunchError: The coordinator can't be reached or refuses the token.
-
         """
         return self._request("GET", "/interruption", {"timeout_s": timeout_s}, wait_s=timeout_s).decode()
 
@@ -129,7 +122,6 @@ class CoordinatorClient:
         """Tell the launcher that this worker has failed, and how; waits of the other workers end with an error.
 
         Never raises: it is called by a worker that has an error of its own to show.
-
         """
         try:
             self._request("POST", "/fail", {}, note.to_json().encode())
@@ -141,7 +133,6 @@ class CoordinatorClient:
 
         Raises:
             LaunchError: The coordinator can't be reached or refuses the token.
-
         """
         progress = json.dumps({"steps": steps_taken, "in_step": in_step}).encode()
         self._request("POST", "/progress", {}, progress)
@@ -151,7 +142,6 @@ class CoordinatorClient:
 
         Raises:
             LaunchError: The coordinator can't be reached or refuses the token.
-
         """
         return float(self._request("GET", "/clock", {}))
 

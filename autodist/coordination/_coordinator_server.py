@@ -22,8 +22,6 @@ from autodist.coordination._coordinator_client import MAX_VALUE_BYTES, TOKEN_HEA
 from autodist.coordination._failure_note import FailureNote
 from autodist.transport import HttpServer
 
-__all__ = ["CoordinatorServer", "Progress", "RunAborted"]
-
 _CONNECTION_TIMEOUT_S = 60.0
 
 
@@ -37,7 +35,6 @@ class Progress:
         changed_s: ``time.monotonic()`` at which the number of steps last changed.
         pace_s: How long each of the steps took that were reported last; 0 before there are some.
         heard_s: ``time.monotonic()`` at which the worker last said how far it is, which it does every few seconds.
-
     """
 
     steps: int
@@ -81,7 +78,6 @@ class CoordinatorServer:
         >>> with CoordinatorServer(world_size=2, token="secret") as server:
         ...     server.port > 0
         True
-
     """
 
     def __init__(
@@ -176,7 +172,6 @@ class CoordinatorServer:
         Args:
             reached: Looks at all values, by key; called under the server's lock.
             timeout_s: Longest wait.
-
         """
         with self._changed:
             self._changed.wait_for(lambda: bool(self._aborted) or reached(self._values), timeout_s)

@@ -6,8 +6,6 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["FailureNote"]
-
 
 @dataclass(frozen=True)
 class FailureNote:
@@ -20,7 +18,6 @@ class FailureNote:
         place: The user's line it comes from, ``"train.py:12"``; empty if there is none.
         trace: How the user's own code came there, a line for each call.
         is_echo: Whether it has only noticed that another worker has failed.
-
     """
 
     message: str
@@ -40,7 +37,6 @@ class FailureNote:
 
         Raises:
             ValueError, TypeError: It is none.
-
         """
         fields: dict[str, Any] = json.loads(text)
         return cls(**{**fields, "trace": tuple(fields["trace"])})

@@ -23,8 +23,6 @@ from autodist.coordination._coordinator_client import CoordinatorClient
 from autodist.coordination._member import Member
 from autodist.errors import AutoDistError, TimedOut, WorkerFailed
 
-__all__ = ["INTERRUPTION_TOLD", "SAVES_AT_END", "SCRIPT_ENDED", "Interruption"]
-
 SAVES_AT_END = "interruption/saves"
 INTERRUPTION_TOLD = "interruption/told"
 SCRIPT_ENDED = "interruption/left"

@@ -9,8 +9,6 @@ import sys
 
 from autodist.coordination._worker import current_worker
 
-__all__ = ["LAST_WORDS_MARK", "say_last"]
-
 LAST_WORDS_MARK = "\x1fend\x1f"
 """Before every line of standard error that is about the worker's own end; nothing that text has."""
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from autodist.coordination._coordinator_client import CoordinatorClient
 from autodist.coordination._worker_environment import WorkerEnvironment
 
-__all__ = ["Member"]
-
 
 class Member:
     """A process of the run, as far as it can wait for others.
@@ -18,7 +16,6 @@ class Member:
         coordinator: The line to the other workers; None for a script run alone.
         steps_taken: Training steps done so far; the runtime adds one per step. A plain attribute, so that it costs
             nothing; the bootstrap reports it to the launcher every few seconds.
-
     """
 
     __slots__ = ("coordinator", "environment", "steps_taken")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-__all__ = ["OPEN_PORTS", "SERVER_PORTS", "opens_ports"]
-
 OPEN_PORTS = "AUTODIST_ALLOW_OPEN_PORTS"
 """The environment variable that allows servers of TensorFlow."""
 

@@ -12,8 +12,6 @@ from autodist.coordination._worker import Worker
 from autodist.error_text import said_by
 from autodist.errors import AutoDistError, WorkerFailed
 
-__all__ = ["holder_failures", "peer_failures"]
-
 _QUEUE_CLOSED = ("is closed",)
 """What an error says if the server of a queue has failed."""
 

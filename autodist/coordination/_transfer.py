@@ -13,17 +13,6 @@ from autodist.errors import TimedOut
 if TYPE_CHECKING:  # launchers do without
     import numpy as np
 
-__all__ = [
-    "adopt_chief_values",
-    "average_over_workers",
-    "digest",
-    "receive_bytes",
-    "receive_value",
-    "send_bytes",
-    "send_value",
-    "wait_for_writers",
-]
-
 _PIECE_BYTES = 32 * 2**20
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from autodist.coordination._member import Member
 from autodist.errors import AutoDistError
 
-__all__ = ["WaitingNotes", "WorkerPosition"]
-
 
 @dataclass(frozen=True)
 class WorkerPosition:

@@ -17,8 +17,6 @@ from autodist.coordination._waiting_notes import WorkerPosition
 from autodist.coordination._worker import Worker
 from autodist.errors import TimedOut, WorkerFailed
 
-__all__ = ["DEFAULT_STEP_TIMEOUT_S", "Watchdog"]
-
 DEFAULT_STEP_TIMEOUT_S = 600.0
 _LOOK_AROUND_AFTER_S = 4.0
 _LOOKS = 3  # a note may be a moment old, so one look proves nothing

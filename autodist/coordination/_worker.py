@@ -11,8 +11,6 @@ from autodist.coordination._member import Member
 from autodist.coordination._waiting_notes import WaitingNotes
 from autodist.coordination._worker_environment import WorkerEnvironment
 
-__all__ = ["Worker", "current_worker"]
-
 
 class Worker(Member):
     """The process in the run.
@@ -23,7 +21,6 @@ class Worker(Member):
             unknown. With it the launcher tells a worker that waits for others from one that saves a model.
         interruption: Where a requested end reaches the script.
         whereabouts: Where the workers wait for each other outside of steps.
-
     """
 
     __slots__ = ("_exit_callbacks", "in_step", "interruption", "steps_restored", "whereabouts")
@@ -75,7 +72,6 @@ def current_worker() -> Worker:
 
     Raises:
         LaunchError: The environment names a run but lacks what a worker of it needs.
-
     """
     global _current
     if _current is None:

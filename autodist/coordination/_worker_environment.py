@@ -17,8 +17,6 @@ from autodist.errors import LaunchError
 if TYPE_CHECKING:
     from autodist.strategies import Permission
 
-__all__ = ["CODE", "DEFAULT_STRATEGY", "WorkerEnvironment"]
-
 DEFAULT_STRATEGY = "AUTODIST_DEFAULT_STRATEGY"
 """The variable that says what a run trains by if neither its command line nor its script names a strategy."""
 
@@ -64,7 +62,6 @@ class WorkerEnvironment:
     Example:
         >>> WorkerEnvironment.from_environ({}).world_size
         1
-
     """
 
     rank: int = 0
@@ -122,7 +119,6 @@ class WorkerEnvironment:
 
         Raises:
             LaunchError: A variable is missing or is no number.
-
         """
         variables = os.environ if environ is None else environ
         if not variables.get("AUTODIST_RUN_ID"):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Share", "shares_of"]
-
 
 @dataclass(frozen=True)
 class Share:
@@ -15,7 +13,6 @@ class Share:
     Attributes:
         examples: Examples of a global batch.
         replicas: Copies of the graph; 0 for a host that only serves variables.
-
     """
 
     examples: int
@@ -32,7 +29,6 @@ def shares_of(replicas: Mapping[str, int], batch_size: int) -> dict[str, Share]:
     Example:
         >>> shares_of({"a": 2, "b": 1}, 8)
         {'a': Share(examples=6, replicas=2), 'b': Share(examples=2, replicas=1)}
-
     """
     count = sum(replicas.values())
     found, first = {}, 0

@@ -5,17 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-__all__ = [
-    "Links",
-    "added",
-    "direct_gather",
-    "direct_reduce",
-    "direct_share",
-    "ring_gather",
-    "ring_reduce",
-    "ring_share",
-]
-
 Links: TypeAlias = "dict[tuple[str, str], float]"
 
 
@@ -25,7 +14,6 @@ def ring_share(count: int) -> float:
     Example:
         >>> ring_share(4)
         1.5
-
     """
     return 2 * (count - 1) / count
 
@@ -38,7 +26,6 @@ def direct_share(count: int, part: float) -> float:
     Example:
         >>> direct_share(4, 0.25) == ring_share(4)
         True
-
     """
     return (1 - part) + (count - 1) * part
 
@@ -49,7 +36,6 @@ def ring_reduce(size_bytes: float, hosts: list[str], *, backwards: bool = False)
     Example:
         >>> ring_reduce(100.0, ["a", "b"])
         {('a', 'b'): 100.0, ('b', 'a'): 100.0}
-
     """
     count = len(hosts)
     step = -1 if backwards else 1

@@ -7,8 +7,6 @@ left out, as they are there.
 
 from __future__ import annotations
 
-__all__ = ["broadcast_floats", "server_floats"]
-
 
 def server_floats(rows: int, columns: int, *, workers: int, servers: int) -> float:
     """PS, by a node that is both: ``2 M N (P1 + P2 - 2) / P2``.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeAlias
 
-__all__ = ["Amount", "Served", "fetched_bytes", "pushed_bytes"]
-
 Amount: TypeAlias = Any
 """A number, or an array of them."""
 

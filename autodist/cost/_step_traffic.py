@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-__all__ = ["Flow", "Traffic"]
-
 _Key = TypeVar("_Key")
 
 
@@ -20,7 +18,6 @@ class Flow:
         variable: The variable's name; None for small state: batch size, loss, metrics, statistics.
         shard: Which shard of it, from 0; None if it is not partitioned.
         links: By sender and receiver, names of hosts: bytes per step.
-
     """
 
     variable: str | None
@@ -49,7 +46,6 @@ class Traffic:
         rows: By sparse variable, the rows that a step of all hosts touches, doubles counted.
         guessed: Sparse variables whose rows are a guess: one per example.
         is_batch_supposed: Whether the number of examples of a batch is unknown.
-
     """
 
     hosts: tuple[str, ...]

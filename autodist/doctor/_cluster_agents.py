@@ -16,8 +16,6 @@ from autodist.errors import AutoDistError
 from autodist.remote import LocalTransport, Machine, Transport, machines_of
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["ClusterAgents", "ReachedHost", "connected_agents"]
-
 _MOST_LOGINS = 16  # handshakes at once: they cost this machine's one core
 _FACTS_TIMEOUT_S = 60.0
 _REACH_TIMEOUT_S = 5.0
@@ -46,7 +44,6 @@ class ReachedHost:
         visit: What is known of it.
         agent: The agent that answers there.
         port: Where it listens; 0 if it can't.
-
     """
 
     visit: MachineVisit
@@ -69,7 +66,6 @@ class ClusterAgents:
         visits: One per machine, by rank; with errors for those that could not be reached.
         machines: Those that could.
         token: What machines say to each other before anything else.
-
     """
 
     spec: ResourceSpec
@@ -94,7 +90,6 @@ async def connected_agents(
         transport: How to reach machines other than this one.
         timeout_s: Longest time until an agent has answered.
         note: Is told what happens.
-
     """
     places = _places(spec)
     note(f"reaching {len(places)} machine{'s' if len(places) > 1 else ''}")
@@ -175,7 +170,6 @@ def clock_difference(asked_at: float, trip_s: float, told: float) -> float:
     Example:
         >>> clock_difference(asked_at=100.0, trip_s=0.2, told=105.1)
         5.0
-
     """
     return told - (asked_at + trip_s / 2)
 

@@ -15,8 +15,6 @@ from autodist.doctor._probe_pairs import MeasuredLink, measure_links
 from autodist.remote import Transport
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["Diagnosis", "diagnose"]
-
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -26,7 +24,6 @@ class Diagnosis:
         examination: The machines.
         findings: Those of each check and machine.
         links: Those that were measured; none unless that was asked for.
-
     """
 
     examination: Examination
@@ -60,7 +57,6 @@ def diagnose(
         probe: Whether to measure bandwidth and latency between all pairs.
         timeout_s: Longest time until a machine has answered, > 0.
         note: Is told what happens.
-
     """
 
     async def examined() -> tuple[Examination, tuple[MeasuredLink, ...]]:

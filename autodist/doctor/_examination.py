@@ -10,8 +10,6 @@ from autodist.errors import AutoDistError
 from autodist.remote import Machine
 from autodist.resource_spec import Host, ResourceSpec
 
-__all__ = ["PORTS", "Disk", "Examination", "MachineFacts", "MachineVisit"]
-
 PORTS = range(20000, 32000)
 """What workers' servers choose their ports from."""
 
@@ -24,7 +22,6 @@ class Disk:
         path: Its directory.
         free_bytes: What may still be written.
         is_writable: Whether we may write at all.
-
     """
 
     path: str
@@ -53,7 +50,6 @@ class MachineFacts:
         names: Addresses that each name of the spec has there, its own included.
         address: Under which the others reach it; empty if it has only loopback addresses.
         open_files: How many files a process may have open; -1 for no limit.
-
     """
 
     python: str
@@ -106,7 +102,6 @@ class MachineVisit:
         clock_error_s: How wrong that may be.
         unreached: By name of another machine that was tried, why a worker here can't connect to one there; empty if
             it can.
-
     """
 
     machine: Machine
@@ -131,7 +126,6 @@ class Examination:
     Attributes:
         spec: The cluster.
         visits: One per machine, in the order of the ranks.
-
     """
 
     spec: ResourceSpec

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Finding", "Status"]
-
 
 class Status(Enum):
     """How bad it is; the worst one is last."""
@@ -32,7 +30,6 @@ class Finding:
     Example:
         >>> Finding("worker1", "disk", Status.OK, "80 GB free").remedy
         ''
-
     """
 
     host: str

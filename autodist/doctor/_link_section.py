@@ -17,8 +17,6 @@ from autodist.documents import yaml_number, yaml_text
 from autodist.errors import SpecError
 from autodist.resource_spec import Link, ResourceSpec
 
-__all__ = ["edited", "links_of", "write_links"]
-
 _SECTION = "links"
 
 
@@ -35,7 +33,6 @@ def write_links(path: str | Path, visits: Sequence[MachineVisit], measured: Iter
 
     Raises:
         SpecError: The file can't be read or written, or can't be edited as text.
-
     """
     path = Path(path)
     if path.suffix == ".json":
@@ -73,7 +70,6 @@ def edited(text: str, links: Iterable[Link], source: str) -> str:
 
     Raises:
         SpecError: The document is not written in lines, one per section.
-
     """
     section = _section(links)
     root = yaml.compose(text, Loader=yaml.SafeLoader)

@@ -10,8 +10,6 @@ from typing import TypeVar
 from autodist.doctor._cluster_agents import ClusterAgents, ReachedHost
 from autodist.errors import AutoDistError
 
-__all__ = ["MeasuredLink", "disjoint_rounds", "measure_links"]
-
 _WARM_UP_S, _MEASURE_S = 0.3, 1.0
 _LATENCY_ROUNDS = 101
 _TIMEOUT_S = 40.0
@@ -30,7 +28,6 @@ class MeasuredLink:
         back_gbps: Gbit/s of data from b to a; 0 if it could not be measured.
         latency_ms: Milliseconds one way.
         error: Why it could not be measured; else empty.
-
     """
 
     a: str
@@ -52,7 +49,6 @@ def disjoint_rounds(items: Sequence[T]) -> list[list[tuple[T, T]]]:
     Example:
         >>> disjoint_rounds("abcd")
         [[('a', 'd'), ('b', 'c')], [('a', 'c'), ('d', 'b')], [('a', 'b'), ('c', 'd')]]
-
     """
     circle: list[T | None] = [*items, *([None] if len(items) % 2 else [])]
     rounds = []
@@ -70,7 +66,6 @@ async def measure_links(cluster_agents: ClusterAgents, note: Callable[[str], Non
     Args:
         cluster_agents: The machines.
         note: Is told what happens.
-
     """
     machines = [machine for machine in cluster_agents.machines if machine.port]
     rounds = disjoint_rounds(machines)

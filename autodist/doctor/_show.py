@@ -18,8 +18,6 @@ from autodist.report import fitted_table, plain_text, table_console
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["show_diagnosis", "to_json"]
-
 _SCHEMA_VERSION = 1
 _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
 _MOST_IN_MATRIX = 16
@@ -56,7 +54,6 @@ def show_diagnosis(diagnosis: Diagnosis, *, everything: bool = False, console: C
         diagnosis: What was found.
         everything: Whether to show also what is all right.
         console: Where; standard output by default.
-
     """
     from rich.padding import Padding
     from rich.text import Text

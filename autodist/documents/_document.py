@@ -9,8 +9,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from autodist.errors import AutoDistError
 
-__all__ = ["Document", "Kind", "Path", "Position", "key_path", "shown"]
-
 Path: TypeAlias = "tuple[str | int, ...]"
 
 
@@ -33,7 +31,6 @@ class Kind:
         is_text: Whether the value at a path is a text even where YAML sees a number.
         is_verbatim: Whether the value at a path is taken as it is written, truth values included.
         syntax_hint: What to do about a line that is not YAML, if it is a mistake that people make.
-
     """
 
     name: str
@@ -63,7 +60,6 @@ class Document:
         data: Its content: dicts with text keys, lists, texts, numbers, booleans.
         keys: Position of each key (of a list's element: of the element).
         values: Position of each value.
-
     """
 
     def __init__(self, source: str, kind: Kind) -> None:
@@ -111,7 +107,6 @@ def key_path(path: Path) -> str:
     Example:
         >>> key_path(("nodes", 1, "address"))
         'nodes[1].address'
-
     """
     parts = [f"[{part}]" if isinstance(part, int) else f".{_clipped(part)}" for part in path]
     return "".join(parts).removeprefix(".") or "the document"
@@ -123,7 +118,6 @@ def shown(value: Any) -> str:
     Example:
         >>> shown("two"), shown([0, 0]), shown({"password": "x"})
         ('"two"', '[0, 0]', 'a mapping')
-
     """
     if isinstance(value, dict):
         return "a mapping"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import sys
 
-__all__ = ["number", "text"]
-
 _PLAIN = re.compile(r"[A-Za-z0-9/~](?:[\w./~+%@-]*[\w/])?", re.ASCII)
 
 
@@ -16,7 +14,6 @@ def text(value: str) -> str:
     Example:
         >>> text("worker-1.lab"), text("on"), text('a "b"')
         ('worker-1.lab', '"on"', '"a \\"b\\""')
-
     """
     import yaml
 
@@ -31,7 +28,6 @@ def number(value: float) -> str:
     Example:
         >>> number(10.0), number(0.05), number(1e-07)
         ('10', '0.05', '1.0e-07')
-
     """
     if float(value).is_integer() and abs(value) < 1e15:
         return str(int(value))

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from autodist.documents import _disk
 
-__all__ = ["whole_file"]
-
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str], *, to_disk: bool = False) -> Iterator[Path]:
@@ -28,7 +26,6 @@ def whole_file(path: str | os.PathLike[str], *, to_disk: bool = False) -> Iterat
         ...         _ = draft.write_text("all of it")
         ...     os.listdir(folder)
         ['a.txt']
-
     """
     target = Path(path)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")

@@ -11,8 +11,6 @@ from yaml.constructor import SafeConstructor
 from autodist.documents._document import Document, Kind, Path, Position, key_path
 from autodist.errors import AutoDistError
 
-__all__ = ["load", "read_text"]
-
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {_TAG + name for name in ("str", "int", "float", "bool", "null", "timestamp", "value", "merge")}
 _UNREAD = {_TAG + name for name in ("str", "timestamp", "value", "merge")}
@@ -27,7 +25,6 @@ def load(text: str, source: str, kind: Kind) -> Document:
 
     Raises:
         AutoDistError: The kind's own. Not YAML, empty, or nested too deeply.
-
     """
     document = Document(source, kind)
     try:
@@ -53,7 +50,6 @@ def read_text(path: str | pathlib.Path, kind: Kind, hint: str) -> str:
 
     Raises:
         AutoDistError: The kind's own. The file can't be read.
-
     """
     try:
         content = pathlib.Path(path).read_bytes()

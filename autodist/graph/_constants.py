@@ -8,8 +8,6 @@ from typing import Any
 from autodist.graph._graph_def import constant_value, data_inputs, full_name, is_stateful, node_of
 from autodist.graph._scratch_graph import scratch_graph
 
-__all__ = ["is_zero", "static_value"]
-
 _MOST_NODES = 100  # what takes more is computed from something large, or not at all
 
 

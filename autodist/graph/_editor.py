@@ -9,8 +9,6 @@ from autodist.errors import GraphError
 from autodist.graph._graph_def import ancestors, node_of, normalize, strip_missing_colocation
 from autodist.graph._nodes import NodeList
 
-__all__ = ["GraphEditor"]
-
 _MOST_TOLD = 20
 """Lines of an error, of which a graph may give thousands."""
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from autodist.graph._graph_def import normalize
 
-__all__ = ["FunctionBodies"]
-
 
 class FunctionBodies:
     """The functions that loops, branches and calls of a graph run.
@@ -19,7 +17,6 @@ class FunctionBodies:
     Example:
         >>> FunctionBodies(graph.graph_def).nodes("while_body_12")  # doctest: +SKIP
         {'placeholder': ..., 'lstm_cell/MatMul': ...}
-
     """
 
     def __init__(self, graph_def: Any) -> None:

@@ -10,32 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-__all__ = [
-    "FROZEN",
-    "OWN_GRADIENT",
-    "VARIANT",
-    "ancestors",
-    "called_functions",
-    "constant_value",
-    "data_inputs",
-    "full_name",
-    "is_stateful",
-    "itemsize",
-    "node_of",
-    "normalize",
-    "num_outputs",
-    "output_shape",
-    "output_types",
-    "prune",
-    "reachable_functions",
-    "split_tensor",
-    "strip_missing_colocation",
-    "tensor_dtype",
-    "tensor_name",
-    "tensor_shape",
-    "topological_order",
-]
-
 VARIANT = 21
 """TensorFlow's number of the element type of lists of tensors."""
 FROZEN = "_autodist_frozen"

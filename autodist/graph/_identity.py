@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
     from autodist.graph._variables import Variable
 
-__all__ = ["SCHEME", "Identity", "combined"]
-
 SCHEME = 2
 """How the hashes are made: those of another scheme can't be compared with ours."""
 
@@ -45,7 +43,6 @@ class Identity:
         step: A hash of all of it, whatever the batch's size is.
         variables: Hash of its variables, to tell in what two graphs differ.
         operations: Hash of the operations, likewise.
-
     """
 
     step: str

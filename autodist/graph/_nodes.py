@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NodeList"]
-
 
 class NodeList:
     """Nodes being added to a graph; each method returns the name of the tensor it makes.

@@ -12,8 +12,6 @@ from typing import IO
 from autodist.chatter import is_chatter
 from autodist.installation import check_tensorflow
 
-__all__ = ["without_chatter"]
-
 _LEVEL, _WITHOUT_NOTES = "TF_CPP_MIN_LOG_LEVEL", "2"
 
 

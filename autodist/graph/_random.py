@@ -10,8 +10,6 @@ from autodist.graph._graph_def import called_functions, is_stateful
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.operators import Kind, is_kind
 
-__all__ = ["draws_by_kernels", "draws_inside"]
-
 _BY_VARIABLE = ("Stateful", "Rng")
 """How ops begin that count in a variable of the program."""
 
@@ -29,7 +27,6 @@ def draws_inside(graph_def: Any, nodes: Iterable[Any]) -> list[str]:
     Args:
         graph_def: The step, with its functions.
         nodes: Which of its nodes to look into.
-
     """
     bodies, known = FunctionBodies(graph_def), dict[str, bool]()
 

@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["scratch_graph"]
-
 
 @contextlib.contextmanager
 def scratch_graph() -> Iterator[Any]:

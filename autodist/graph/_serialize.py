@@ -25,8 +25,6 @@ from autodist.graph.analysis import VariableUse
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
 
-__all__ = ["load_graph", "parse_graph_def", "save_graph", "without_directories"]
-
 _FORMAT = "autodist training graph"
 _VERSION = 2
 _OLDEST = 1

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["NodeTime", "StepTrace", "TraceSubject"]
-
 _DIGITS = 9  # nanoseconds
 
 
@@ -21,7 +19,6 @@ class NodeTime:
         start_s: When it began, in seconds from the step's begin.
         end_s: When it was done, likewise; of a node in a loop, for the last time.
         busy_s: How long it has run; of a node in a loop, in all.
-
     """
 
     op: str
@@ -38,7 +35,6 @@ class TraceSubject:
         device: The processor, how many of its cores are used, and TensorFlow's version.
         batch_size: Examples in a step: one replica's.
         shapes: Those of the arrays that are fed.
-
     """
 
     device: str
@@ -67,7 +63,6 @@ class StepTrace:
         >>> trace = StepTrace(subject, 0.5, 0.9, {"MatMul": NodeTime("MatMul", 0.0, 0.5, 0.5)})
         >>> StepTrace.from_json(trace.to_json()) == trace
         True
-
     """
 
     subject: TraceSubject

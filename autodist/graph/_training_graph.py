@@ -15,8 +15,6 @@ from autodist.graph._variables import Output, Role, StepInput, Variable
 from autodist.graph.analysis import StepAnalysis, VariableUse, variable_uses
 from autodist.graph.updates import UpdateRegions
 
-__all__ = ["TrainingGraph"]
-
 
 @dataclass(frozen=True)
 class TrainingGraph:

@@ -8,8 +8,6 @@ from math import prod
 
 from autodist.graph._graph_def import itemsize
 
-__all__ = ["Gradient", "Output", "Role", "ShardOrigin", "StepInput", "Variable"]
-
 
 class Role(enum.Enum):
     """What a captured variable is to the step."""

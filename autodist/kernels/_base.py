@@ -209,7 +209,6 @@ class DistributedGraph:
         Args:
             inputs: By node, such as one that a point has `synced`, what it reads from now on.
             added: The nodes that come with it.
-
         """
         editor = self.edit()
         editor.extend(added)
@@ -228,7 +227,6 @@ class DistributedGraph:
             editor: That of :meth:`edit`, with all nodes that were to be added.
             inputs: By node, such as one that a point has `synced`, what its first input is from now on.
             changes: Fields that are others now.
-
         """
         for name, tensor in (inputs or {}).items():
             editor.replace_input(name, 0, tensor)

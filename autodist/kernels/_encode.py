@@ -17,8 +17,6 @@ from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, Sync
 from autodist.kernels.replicate import with_layers
 from autodist.strategies import Strategy
 
-__all__ = ["Encode"]
-
 
 @dataclass(frozen=True)
 class Encode(Kernel):

@@ -11,8 +11,6 @@ from autodist.errors import StrategyError
 from autodist.kernels._base import Kernel
 from autodist.registry import Named, Registry
 
-__all__ = ["ENTRY_POINT_GROUP", "ExtraKernel", "extra_kernels", "insert"]
-
 ENTRY_POINT_GROUP = "autodist.kernels"
 
 
@@ -40,7 +38,6 @@ def extra_kernels() -> tuple[ExtraKernel, ...]:
 
     Raises:
         StrategyError: If two packages bring kernels of one name.
-
     """
     kernels = []
     for known in _REGISTRY.registered():
@@ -55,7 +52,6 @@ def insert(kernels: Sequence[Kernel], extras: Sequence[ExtraKernel]) -> tuple[Ke
 
     Raises:
         StrategyError: One of them names a place that does not exist.
-
     """
     places = [kernel.name for kernel in kernels]
     for extra in extras:

@@ -9,8 +9,6 @@ from autodist.carriers import CollectivePlace
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.strategies import Strategy
 
-__all__ = ["Layout"]
-
 _TASK = re.compile(r"/job:worker/replica:0/task:(\d+)/")
 
 

@@ -28,8 +28,6 @@ from autodist.kernels.shard import Partition
 from autodist.kernels.tile import MadeForTiles, OwnParts
 from autodist.strategies import Strategy
 
-__all__ = ["PREPARATIONS", "KernelTiming", "check_order", "kernels_for", "prepare", "rewrite"]
-
 _MOST_TOLD = 20
 """Lines of an error, of which a kernel that fails may have thousands."""
 

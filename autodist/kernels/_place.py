@@ -9,8 +9,6 @@ from autodist.graph import BRANCHES, LOOPS, StepAnalysis, data_inputs, node_of
 from autodist.graph.operators import meaning
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 
-__all__ = ["Place", "runs_at_home", "stays_at_home"]
-
 
 def runs_at_home(op: str) -> bool:
     """Whether an op runs where the variable lives whose value is its first input."""

@@ -8,8 +8,6 @@ from typing import ClassVar
 from autodist.graph import node_of, prune
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 
-__all__ = ["Prune"]
-
 
 @dataclass(frozen=True)
 class Prune(Kernel):

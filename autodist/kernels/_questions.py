@@ -12,8 +12,6 @@ from autodist.graph import NodeList, called_functions, data_inputs, node_of, nor
 if TYPE_CHECKING:
     from autodist.kernels._base import Layout
 
-__all__ = ["HANDLES", "Question", "QuestionBuilder", "QuestionSet", "WantedNodes"]
-
 HANDLES = frozenset({"FIFOQueueV2", "VarHandleOp"})
 """Ops that find what has a name in the session; each finds the same."""
 

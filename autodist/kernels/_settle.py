@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 
-__all__ = ["Settle"]
-
 
 @dataclass(frozen=True)
 class Settle(Kernel):

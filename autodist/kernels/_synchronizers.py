@@ -12,8 +12,6 @@ from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._extra import ExtraKernel
 from autodist.strategies import Strategy, Synchronizer
 
-__all__ = ["SynchronizerKernel", "bound", "given_to", "refuse_orphans"]
-
 S = TypeVar("S", bound=Synchronizer)
 
 
@@ -54,7 +52,6 @@ class SynchronizerKernel(ExtraKernel, Generic[S]):
             graph: That of one worker.
             points: Gradients whose variables have the synchronizer, each with it.
             step: Name of the compiled step; see :meth:`~autodist.kernels.Layout.place`.
-
         """
 
 
@@ -93,7 +90,6 @@ def refuse_orphans(strategy: Strategy, kernels: Iterable[Kernel]) -> None:
 
     Raises:
         StrategyError: There is none for some.
-
     """
     known = {kind.type for kernel in kernels if (kind := getattr(kernel, "synchronizer", None)) is not None}
     orphans = sorted({found.type for _, found in strategy.synchronizers} - known)

@@ -13,8 +13,6 @@ from typing import Any, ClassVar
 from autodist.graph import StepAnalysis, Variable, data_inputs, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 
-__all__ = ["UpdatesInTurn"]
-
 _LOOP = "NextIteration"
 
 

@@ -21,8 +21,6 @@ from autodist.resource_spec import ResourceSpec
 if TYPE_CHECKING:
     from autodist.strategies import Permission
 
-__all__ = ["Job", "Launcher", "RunObserver", "SilentObserver", "WorkerCommand"]
-
 _SEEDS = 2**31
 _DEFAULT_STRATEGY = "auto"
 
@@ -67,7 +65,6 @@ class Job:
     Raises:
         UsageError: The script is not there or no Python, a time or a number is negative, or graphs can't be written
             where they are to go.
-
     """
 
     script: Path
@@ -155,7 +152,6 @@ class WorkerCommand:
         env: Variables over those of its machine; hold the run's token, so they are in no repr.
         directory: Its working directory there.
         brought: Files that are sent there, as far as the machine doesn't have them.
-
     """
 
     rank: int
@@ -215,5 +211,4 @@ class Launcher(ABC):
 
         Raises:
             LaunchError: The workers could not be started.
-
         """

@@ -45,8 +45,6 @@ from autodist.launch.watching import Neighbours, Supervisor, Verdict, exit_code_
 from autodist.remote import Transport
 from autodist.report import RunConsole, RunInfo, RunResult
 
-__all__ = ["ClusterLauncher"]
-
 T = TypeVar("T")
 
 _LAST_OUTPUT_S = 2.0
@@ -71,7 +69,6 @@ class ClusterLauncher(Launcher):
         >>> job = Job(Path("train.py"), ResourceSpec.from_file("cluster.yml"))   # doctest: +SKIP
         >>> ClusterLauncher().launch(job).exit_code                              # doctest: +SKIP
         0
-
     """
 
     observer: RunObserver = field(default_factory=RunConsole)
@@ -98,7 +95,6 @@ class ClusterLauncher(Launcher):
             HostUnreachable: Machines can't be reached; all of them are listed.
             LaunchError: The workers could not be started.
             UsageError: The run directory is in use, or the strategy's file does not exist.
-
         """
         self.plan(job)  # says what is wrong before anything exists
         directory = RunDirectory.create(job.run_dir, job.attempt)

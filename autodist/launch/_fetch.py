@@ -19,8 +19,6 @@ from autodist.launch.run_files import RunDirectory, read_status
 from autodist.remote import Channel, Machine, Transport
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["FetchedFiles", "fetch"]
-
 _SLACK_S = 5.0
 _SILENCE_S = 60.0
 
@@ -54,7 +52,6 @@ class FetchedFiles:
         target: Where they are here now.
         files: Paths below both.
         size_bytes: Size of all.
-
     """
 
     address: str
@@ -83,7 +80,6 @@ def fetch(
     Raises:
         UsageError: All workers were on this machine.
         LaunchError: Some machine can't be reached, or sends no files; what the others had is here.
-
     """
     directory, status = RunDirectory(run_dir.name, run_dir), read_status(run_dir)
     spec = ResourceSpec.from_json(directory.spec.read_text())

@@ -18,8 +18,6 @@ from autodist import carriers
 from autodist.coordination import WorkerEnvironment
 from autodist.errors import UsageError
 
-__all__ = ["forwarded_environment", "requested_environment"]
-
 _TRAVELLING = (
     *("AUTODIST_*", "TF_*", "TF2_*", "KERAS_*", "XLA_*", "NCCL_*", "GRPC_*", "CUDNN_*", "NVIDIA_TF32_*"),
     *("OMP_*", "KMP_*", "MKL_*", "GOTO_*", "OPENBLAS_*", "ONEDNN_*", "DNNL_*", "NUMEXPR_*"),
@@ -50,7 +48,6 @@ def forwarded_environment(environ: Mapping[str, str] | None = None) -> dict[str,
     Example:
         >>> forwarded_environment({"TF_CPP_MIN_LOG_LEVEL": "0", "PATH": "/bin", "RANK": "3"})
         {'TF_CPP_MIN_LOG_LEVEL': '0'}
-
     """
     variables = os.environ if environ is None else environ
     staying = _launchers_own().union(_STAYING)
@@ -80,7 +77,6 @@ def requested_environment(
     Example:
         >>> requested_environment(["N=1", "HF_TOKEN"], environ={"HF_TOKEN": "abc"})
         {'N': '1', 'HF_TOKEN': 'abc'}
-
     """
     own = os.environ if environ is None else environ
     found: dict[str, str] = {}

@@ -9,8 +9,6 @@ from typing import Protocol
 
 from autodist.coordination import FailureNote
 
-__all__ = ["Event", "ExitStatus", "Exited", "Gang", "Interrupted", "Lost", "Progress", "Reported", "StartedWorker"]
-
 
 class Progress(Protocol):
     """What the coordinator knows about a worker."""
@@ -43,7 +41,6 @@ class ExitStatus:
     Attributes:
         exit_code: What it returned; None if a signal ended it.
         signal: Name of that signal; None if it returned.
-
     """
 
     exit_code: int | None
@@ -66,7 +63,6 @@ class StartedWorker:
         rank: The worker.
         host: Its host's name in the spec.
         pid: Its process id, as its machine numbers it.
-
     """
 
     rank: int

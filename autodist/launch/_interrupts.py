@@ -9,8 +9,6 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-__all__ = ["Interrupts"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -28,7 +26,6 @@ class Interrupts:
         ...     signal.raise_signal(signal.SIGTERM)
         ...     interrupts.wait(1.0)
         <Signals.SIGTERM: 15>
-
     """
 
     def __init__(self, on_interrupt: Callable[[signal.Signals], None] | None = None) -> None:

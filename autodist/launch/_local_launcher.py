@@ -9,8 +9,6 @@ from autodist.launch._base import Job, Launcher, RunObserver, WorkerCommand
 from autodist.launch._cluster import ClusterLauncher
 from autodist.report import RunConsole, RunResult
 
-__all__ = ["LocalLauncher"]
-
 
 @dataclass(frozen=True)
 class LocalLauncher(Launcher):
@@ -23,7 +21,6 @@ class LocalLauncher(Launcher):
         >>> job = Job(Path("train.py"), ResourceSpec.local(workers=2))         # doctest: +SKIP
         >>> LocalLauncher().launch(job).exit_code                              # doctest: +SKIP
         0
-
     """
 
     observer: RunObserver = field(default_factory=RunConsole)
@@ -33,7 +30,6 @@ class LocalLauncher(Launcher):
 
         Raises:
             LaunchError: A host is another machine.
-
         """
         _check_local(job)
         return ClusterLauncher(self.observer).plan(job)
@@ -44,7 +40,6 @@ class LocalLauncher(Launcher):
         Raises:
             LaunchError: A host is not this machine, or a process can't be started.
             UsageError: The run directory is in use, or the strategy's file does not exist.
-
         """
         _check_local(job)
         return ClusterLauncher(self.observer).launch(job)

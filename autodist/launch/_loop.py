@@ -10,8 +10,6 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
-__all__ = ["LoopThread"]
-
 T = TypeVar("T")
 
 _END_S = 5.0
@@ -27,7 +25,6 @@ class LoopThread:
         >>> with LoopThread() as loop:
         ...     loop.run(answer())
         42
-
     """
 
     def __init__(self) -> None:
@@ -57,7 +54,6 @@ class LoopThread:
 
         Raises:
             concurrent.futures.CancelledError: It was cancelled.
-
         """
         future = self.start(coroutine)
         while True:

@@ -10,8 +10,6 @@ from pathlib import Path, PurePosixPath
 
 from autodist.errors import UsageError
 
-__all__ = ["Program"]
-
 _PYTHON_SUFFIXES = (".py", ".pyw")
 _SHEBANG = re.compile(rb"#!.*\bpython")
 _READ_BYTES = 1 << 20
@@ -47,7 +45,6 @@ class Program:
         file: The file, as it was given; absolute for a module.
         module: The module's name; empty for a file.
         root: The directory from which it imports its own modules.
-
     """
 
     file: Path
@@ -64,7 +61,6 @@ class Program:
 
         Raises:
             UsageError: It is not there, or no Python.
-
         """
         if is_module:
             return _module(str(script))
@@ -78,7 +74,6 @@ class Program:
 
         Args:
             file: Path of the file on the worker's machine.
-
         """
         if not self.module:
             return (file,)

@@ -13,8 +13,6 @@ from autodist.launch._interrupts import Interrupts
 from autodist.launch.run_files import RunDirectory, end_restarts
 from autodist.report import CheckpointProgress, FailureKind, RunConsole, RunResult, TriedStrategy
 
-__all__ = ["RestartingLauncher", "blamed_strategy", "checkpoint_progress", "tried_strategy"]
-
 _USAGE_ERROR = 2
 _LONGEST_PAUSE_S = 60.0
 _SENT_BY_OTHERS = frozenset({"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"})
@@ -42,7 +40,6 @@ class RestartingLauncher(Launcher):
         >>> result = launcher.launch(Job(Path("train.py"), spec, max_restarts=3))                # doctest: +SKIP
         >>> result.exit_code, [attempt.failure.message for attempt in result.earlier]            # doctest: +SKIP
         (0, ['worker 1 ended with signal SIGKILL'])
-
     """
 
     launcher: Launcher
@@ -54,7 +51,6 @@ class RestartingLauncher(Launcher):
 
         Raises:
             LaunchError: The workers could not be started, in the first attempt or in the last one.
-
         """
         with Interrupts() as interrupts:  # from before the first attempt until after the last one
             return self._launch(job, interrupts)

@@ -8,8 +8,6 @@ from dataclasses import replace
 
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["is_secret", "mask_command", "mask_secrets", "without_secrets"]
-
 _SECRET_PARTS = (
     *("TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "KEY", "COOKIE", "BEARER"),
     "AUTHORIZATION",
@@ -24,7 +22,6 @@ def is_secret(name: str) -> bool:
     Example:
         >>> is_secret("HF_TOKEN"), is_secret("OMP_NUM_THREADS")
         (True, False)
-
     """
     upper = name.upper()
     return upper.endswith(_SECRET_ENDS) or any(part in upper for part in _SECRET_PARTS)
@@ -36,7 +33,6 @@ def mask_secrets(env: Mapping[str, str]) -> dict[str, str]:
     Example:
         >>> mask_secrets({"RANK": "0", "AUTODIST_TOKEN": "abc", "HTTPS_PROXY": "http://me:abc@proxy:80"})
         {'RANK': '0', 'AUTODIST_TOKEN': '***', 'HTTPS_PROXY': 'http://me:***@proxy:80'}
-
     """
     return {name: "***" if is_secret(name) else _mask_url(value) for name, value in env.items()}
 
@@ -50,7 +46,6 @@ def mask_command(argv: Sequence[str]) -> list[str]:
     Example:
         >>> mask_command(["run", "--env", "HF_TOKEN=abc", "--env=N=1", "train.py", "--", "--env=A_KEY=x"])
         ['run', '--env', 'HF_TOKEN', '--env=N=1', 'train.py', '--', '--env=A_KEY=x']
-
     """
     end = list(argv).index("--") if "--" in argv else len(argv)
     own = [_mask_argument(before, argument) for before, argument in zip(("", *argv), argv[:end], strict=False)]

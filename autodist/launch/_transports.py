@@ -7,8 +7,6 @@ from typing import Literal, TypeAlias, get_args
 from autodist.errors import UsageError
 from autodist.remote import Transport
 
-__all__ = ["TRANSPORTS", "TransportName", "make_transport"]
-
 TransportName: TypeAlias = Literal["asyncssh", "ssh", "srun"]
 TRANSPORTS: tuple[TransportName, ...] = get_args(TransportName)
 
@@ -18,7 +16,6 @@ def make_transport(name: TransportName) -> Transport:
 
     Raises:
         UsageError: There is none of this name.
-
     """
     from autodist import remote
 

@@ -14,8 +14,6 @@ from autodist.coordination import LAST_WORDS_MARK
 from autodist.launch.run_files import RunDirectory
 from autodist.report import OutputLine
 
-__all__ = ["LineSplitter", "OutputPump"]
-
 _MOST_WAITING_BYTES = 4 * 1024 * 1024
 _LAST_PIECE_S = 1.0
 _LONGEST_LINE = 65536  # characters; what is longer is cut, so that a worker without line ends can't fill the memory
@@ -34,7 +32,6 @@ class LineSplitter:
         ['one', '2/2']
         >>> [line.text for line in splitter.close()]
         ['tw']
-
     """
 
     def __init__(self, is_error: bool) -> None:
@@ -97,7 +94,6 @@ class OutputPump:
         directory: Where the logs go.
         num_workers: How many logs there are.
         on_line: Called with rank and line, in the pump's thread.
-
     """
 
     def __init__(self, directory: RunDirectory, num_workers: int, on_line: Callable[[int, OutputLine], None]) -> None:

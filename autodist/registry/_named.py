@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-__all__ = ["Named"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Named:

@@ -12,8 +12,6 @@ from autodist.errors import StrategyError
 from autodist.registry._named import Named
 from autodist.registry._typed import mistakes_of, raise_mistakes, read, suggestion
 
-__all__ = ["instantiate", "parameters", "split_call"]
-
 T = TypeVar("T", bound=Named)
 
 
@@ -25,7 +23,6 @@ def split_call(text: str) -> tuple[str, str]:
         ('AllReduce', 'chunk_size=64')
         >>> split_call("AllReduce")
         ('AllReduce', '')
-
     """
     match = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text.strip(), re.DOTALL)
     return (match[1].strip(), match[2] or "") if match else (text, "")
@@ -47,7 +44,6 @@ def instantiate(cls: type[T], arguments: str) -> T:
 
     Raises:
         StrategyError: Lists all mistakes and the allowed parameters.
-
     """
     mistakes: list[str] = []
     given = _keywords(cls, arguments, mistakes)

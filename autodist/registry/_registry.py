@@ -18,8 +18,6 @@ from autodist.registry._typed import suggestion
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["PluginWarning", "Registered", "Registry"]
-
 
 class _Summarized(Protocol):
     @classmethod
@@ -42,7 +40,6 @@ class Registered:
         name: What users call it.
         summary: One line.
         parameters: Its parameters with their defaults.
-
     """
 
     name: str
@@ -60,7 +57,6 @@ class Registry(Generic[T]):
         group: The entry points by which other packages bring theirs.
         own: Ours.
         tag: The class attribute that is a class' name. If it is another one, fields need no defaults.
-
     """
 
     kind: str
@@ -74,7 +70,6 @@ class Registry(Generic[T]):
 
         Raises:
             StrategyError: If it can't be loaded, or two packages bring a class of one name.
-
         """
         load = self._loaders().get(name)
         return None if load is None else self._loaded(name, load)
@@ -90,7 +85,6 @@ class Registry(Generic[T]):
 
         Raises:
             StrategyError: If two packages bring a class of one name.
-
         """
         return tuple(
             Registered(self._name(cls), cls.summary(), parameters(cls) if issubclass(cls, Named) else {})

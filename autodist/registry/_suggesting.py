@@ -10,8 +10,6 @@ from typing import Any, TypeVar, cast
 from autodist.errors import UsageError
 from autodist.registry._typed import suggestion
 
-__all__ = ["suggesting"]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -24,7 +22,6 @@ def suggesting(function: _F) -> _F:
         >>> train(epoch=2)
         Traceback (most recent call last):
         autodist.errors.UsageError: `train` has no argument `epoch`, did you mean `epochs`? (hint: it has epochs)
-
     """
     signature = inspect.signature(function)
     names = [name for name in signature.parameters if name != "self"]

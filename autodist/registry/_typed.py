@@ -12,8 +12,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from autodist.errors import StrategyError
 
-__all__ = ["Mistake", "OneOf", "describe", "mistakes_of", "plain", "raise_mistakes", "read", "shared", "suggestion"]
-
 _PLAIN_NAMES: dict[Any, str] = {
     str: "a text",
     int: "a whole number",
@@ -29,7 +27,6 @@ class Tagged:
 
     Attributes:
         kinds: Finds all of them by their ``type``, with those of other packages.
-
     """
 
     kinds: Callable[[], Mapping[str, type]]
@@ -44,7 +41,6 @@ class OneOf:
         find: Finds all, with those of other packages.
         former: By what earlier versions knew, what takes its place.
         reads_former: Whether these are read as well: in records of what those versions have done.
-
     """
 
     own: tuple[str, ...]
@@ -97,7 +93,6 @@ def raise_mistakes(what: str, mistakes: Iterable[str], *, hint: str | None = Non
 
     Raises:
         StrategyError: With one line per mistake.
-
     """
     lines = tuple(mistakes)
     if len(lines) == 1:
@@ -115,7 +110,6 @@ def mistakes_of(error: StrategyError, what: str) -> list[str]:
         ... except StrategyError as error:
         ...     mistakes_of(error, "PS")
         ['one', 'two']
-
     """
     return error.message.split("\n  - ")[1:] or [error.message.removeprefix(f"{what}: ")]
 
@@ -128,7 +122,6 @@ def suggestion(given: str, known: Iterable[str]) -> str:
         ', did you mean `AllReduce`?'
         >>> suggestion("elephant", ["AllReduce"])
         ''
-
     """
     folded = {_fold(name): name for name in known}
     near = difflib.get_close_matches(_fold(given), folded, n=1)
@@ -155,7 +148,6 @@ class Shared(dict[str, Any]):
 
     Attributes:
         read_as: By class, and whether its ``type`` named it, the value object.
-
     """
 
     def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
@@ -171,7 +163,6 @@ def shared() -> Callable[[list[tuple[str, Any]]], Shared]:
         >>> first, second = json.loads('[{"a": 1}, {"a": 1}]', object_pairs_hook=shared())
         >>> first is second
         True
-
     """
     known: dict[Any, Shared] = {}
 
@@ -197,7 +188,6 @@ def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
         >>> mistakes: list[str] = []
         >>> read(tuple[int, ...], [1, "2"], "sizes", mistakes) and mistakes
         ["`sizes[1]` is '2', allowed: a whole number"]
-
     """
     here = where if isinstance(where, _Where) else _Where(where)
     if hasattr(hint, "__dataclass_fields__"):
@@ -226,7 +216,6 @@ def describe(hint: Any) -> str:
     Example:
         >>> describe(Literal["ring", "tree"] | None)
         '`ring` or `tree` or null'
-
     """
     if hint in _PLAIN_NAMES:
         return _PLAIN_NAMES[hint]

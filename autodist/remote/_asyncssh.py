@@ -15,8 +15,6 @@ from autodist.remote._ssh_config import Hop, Stage, Way, find_way
 from autodist.remote._ssh_errors import HostKeyWitness, explain
 from autodist.remote._unreachable import Login
 
-__all__ = ["AsyncsshTransport"]
-
 _MOST_LOGINS = 64  # under way at a time
 _CLOSE_S = 2.0
 _BROKEN = (asyncssh.Error, OSError, RuntimeError)
@@ -41,7 +39,6 @@ class AsyncsshTransport(Transport):
 
         Raises:
             HostUnreachable: The login fails, or the program can't be started in time.
-
         """
         login = Login.to(machine)
         try:
@@ -97,7 +94,6 @@ class AsyncsshChannel(Channel):
 
     Args:
         process: Opened for bytes.
-
     """
 
     def __init__(self, process: asyncssh.SSHClientProcess[bytes]) -> None:

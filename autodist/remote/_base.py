@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from autodist.resource_spec import ResourceSpec, Ssh
 
-__all__ = ["Channel", "Machine", "Transport", "machines_of"]
-
 
 @dataclass(frozen=True)
 class Machine:
@@ -26,7 +24,6 @@ class Machine:
     Example:
         >>> Machine("worker1").python is None
         True
-
     """
 
     address: str
@@ -55,7 +52,6 @@ def machines_of(spec: ResourceSpec) -> dict[Machine, tuple[int, ...]]:
         >>> spec = ResourceSpec.from_yaml("nodes: [{address: a, workers: 2}, {address: b}]")
         >>> {machine.address: ranks for machine, ranks in machines_of(spec).items()}
         {'a': (0, 1), 'b': (2,)}
-
     """
     ranks: dict[tuple[str, Ssh | None], list[int]] = {}
     for rank, host in enumerate(spec.hosts):
@@ -119,7 +115,6 @@ class Transport(ABC):
 
         Raises:
             HostUnreachable: The machine can't be reached or the program can't be started; with a hint.
-
         """
 
     @abstractmethod

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from autodist.remote._base import Machine
 
-__all__ = ["KEEPALIVE_COUNT", "KEEPALIVE_S", "remote_command"]
-
 KEEPALIVE_S = 15
 """Time without a word from the machine after which it is asked for one, which routers on the way notice as well."""
 
@@ -27,7 +25,6 @@ def remote_command(machine: Machine, argv: Sequence[str], *before: str) -> str:
     Example:
         >>> remote_command(Machine("h1"), ["echo", "a b", "$HOME"])
         "exec echo 'a b' '$HOME'"
-
     """
     venv = machine.ssh.python_venv if machine.ssh is not None else None
     return " && ".join([*([venv] if venv else []), *before, f"exec {shlex.join(argv)}"])

@@ -8,15 +8,12 @@ from autodist.errors import HostUnreachable
 from autodist.remote._base import Channel, Machine, Transport
 from autodist.remote._subprocess import open_subprocess
 
-__all__ = ["LocalTransport"]
-
 
 class LocalTransport(Transport):
     """Runs programs as child processes, whatever the machine's address is.
 
     Args:
         env: Their whole environment; None is that of this process.
-
     """
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
@@ -27,7 +24,6 @@ class LocalTransport(Transport):
 
         Raises:
             HostUnreachable: It can't be started.
-
         """
         try:
             return await open_subprocess(argv, self._env, is_road=False)

@@ -15,8 +15,6 @@ from autodist.remote._subprocess import SubprocessChannel, open_subprocess
 from autodist.remote._unreachable import Login, config_file
 from autodist.resource_spec import Ssh
 
-__all__ = ["OpensshTransport"]
-
 _READY = b"\x01autodist: logged in\x01\n"
 _SAY_READY = r"printf '\001autodist: logged in\001\n'"
 _BROKEN = 255  # what ssh returns when it is not the program's own code
@@ -39,7 +37,6 @@ class OpensshTransport(Transport):
 
     Raises:
         LaunchError: There is no ``ssh``.
-
     """
 
     def __init__(self) -> None:
@@ -52,7 +49,6 @@ class OpensshTransport(Transport):
 
         Raises:
             HostUnreachable: The login fails, or takes longer than ``timeout_s``.
-
         """
         login = Login.to(machine)
         process = await open_subprocess(_command(machine, argv, timeout_s))
@@ -79,7 +75,6 @@ class OpensshChannel(Channel):
     Args:
         process: ``ssh``, logged in.
         rest: What the program has written already.
-
     """
 
     def __init__(self, process: SubprocessChannel, rest: bytes) -> None:

@@ -13,8 +13,6 @@ from autodist.remote._base import Channel, Machine, Transport
 from autodist.remote._subprocess import open_subprocess
 from autodist.resource_spec import ResourceSpec, is_in_slurm, read_slurm
 
-__all__ = ["SrunTransport", "default_transport"]
-
 _PROGRAM = "srun"
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|API_?KEY|PRIVATE_?KEY|_PAT$", re.IGNORECASE)
 
@@ -53,7 +51,6 @@ def default_transport(environ: Mapping[str, str], spec: ResourceSpec | None = No
     Example:
         >>> default_transport({})
         'asyncssh'
-
     """
     if not is_in_slurm(environ) or shutil.which(_PROGRAM, path=environ.get("PATH")) is None:
         return "asyncssh"
@@ -70,7 +67,6 @@ class SrunTransport(Transport):
 
     Args:
         environ: The environment to find the allocation in and to pass on; None is that of this process.
-
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
@@ -81,7 +77,6 @@ class SrunTransport(Transport):
 
         Raises:
             HostUnreachable: No allocation, a machine that is not in it, or no ``srun``.
-
         """
         program, node = self._find_program(machine), self._find_node(machine)
         patience = f"--immediate={max(1, int(timeout_s))}"

@@ -21,8 +21,6 @@ from autodist.remote._base import Machine
 from autodist.remote._unreachable import Login, config_file
 from autodist.resource_spec import Ssh
 
-__all__ = ["Hop", "Stage", "Way", "find_way"]
-
 _SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 _KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 _SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
@@ -38,7 +36,6 @@ class Hop:
         user: Login name.
         port: Port of its sshd.
         key_file: The one key to try.
-
     """
 
     host: str
@@ -66,7 +63,6 @@ class Stage:
         key_files: What to log in with besides the agent; empty for the usual ones.
         known_hosts: The keys of all hosts.
         jump: ``ProxyJump``.
-
     """
 
     hop: Hop
@@ -88,7 +84,6 @@ async def find_way(hop: Hop, login: Login) -> Way:
 
     Raises:
         HostUnreachable: The configuration can't be read, or jump hosts need one another.
-
     """
     return await asyncio.get_running_loop().run_in_executor(None, _find_way, hop, login)
 

@@ -12,8 +12,6 @@ from autodist.errors import HostUnreachable
 from autodist.remote._ssh_config import Stage
 from autodist.remote._unreachable import Login
 
-__all__ = ["HostKeyWitness", "explain"]
-
 _DEFAULT_KEYS = ("id_ed25519_sk", "id_ecdsa_sk", "id_ed25519", "id_ecdsa", "id_rsa", "id_dsa")
 
 

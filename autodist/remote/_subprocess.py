@@ -11,8 +11,6 @@ from typing import IO
 
 from autodist.remote._base import Channel
 
-__all__ = ["SubprocessChannel", "open_subprocess"]
-
 _BUFFER_BYTES = 1 << 18
 _END_S = 2.0  # for a program whose standard input has ended, or that was sent TERM or KILL
 
@@ -108,7 +106,6 @@ async def open_subprocess(
 
     Raises:
         OSError: It can't be started.
-
     """
     pipe = subprocess.PIPE
     process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=env, start_new_session=True)

@@ -12,8 +12,6 @@ from autodist.errors import HostUnreachable
 from autodist.remote._base import Machine
 from autodist.resource_spec import Ssh
 
-__all__ = ["Login", "config_file"]
-
 
 def config_file() -> str | None:
     """The configuration of SSH that is to be read instead of the usual ones, if there is one."""
@@ -33,7 +31,6 @@ class Login:
     Example:
         >>> Login("h2", "h2", "me", 2222).by_hand
         'ssh -p 2222 me@h2'
-
     """
 
     address: str
@@ -47,7 +44,6 @@ class Login:
 
         Raises:
             HostUnreachable: Its key file does not exist.
-
         """
         ssh = machine.ssh or Ssh()
         login = cls(machine.address, machine.address, ssh.username, ssh.port)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from autodist.report._consoles import output_console
 
-__all__ = ["show_facts"]
-
 
 def show_facts(facts: Mapping[str, object]) -> None:
     """Show one line per fact, on standard output.
@@ -16,7 +14,6 @@ def show_facts(facts: Mapping[str, object]) -> None:
         >>> show_facts({"Python": "3.11.7", "cores": 8})
         Python  3.11.7
         cores   8
-
     """
     width = max((len(name) for name in facts), default=0)
     console = output_console()

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["common_name", "fitted", "megabytes", "name_pattern", "table_console"]
-
 _PIPED_WIDTH = 200
 _GAP = 2
 _PIECES = re.compile(r"\s*[^\s/,(=_:-]*[/,(=_:-]*")
@@ -39,7 +37,6 @@ def megabytes(size_bytes: float) -> str:
     Example:
         >>> [megabytes(size) for size in (0, 40, 4_000, 4_194_304, 123_456_789)]
         ['0', '<0.001', '0.004', '4.19', '123']
-
     """
     value = size_bytes / 1e6
     if 0 < value < 0.001:
@@ -53,7 +50,6 @@ def name_pattern(name: str) -> str:
     Example:
         >>> name_pattern("layer_12/kernel")
         'layer_*/kernel'
-
     """
     return re.sub("[0-9]+", "*", name)
 
@@ -64,7 +60,6 @@ def common_name(names: Sequence[str]) -> str:
     Example:
         >>> common_name(["block2/layer_1/kernel", "block2/layer_2/kernel"])
         'block2/layer_*/kernel'
-
     """
     parts = [re.split("([0-9]+)", name) for name in names]
     return "".join(texts[0] if len(set(texts)) == 1 else "*" for texts in zip(*parts, strict=True))
@@ -87,7 +82,6 @@ def fitted(
         >>> table = fitted({"Name": ["a/long/name"], "n": ["1"]}, 10, shrink={"Name": 5})
         >>> [column._cells[0].plain for column in table.columns]
         ['…g/name', '1']
-
     """
     from rich import box
     from rich.table import Table
@@ -132,7 +126,6 @@ def _wrapped(text: str, width: int) -> str:
         chunk_size=
         64)
         unbelievab…
-
     """
     lines = [""]
     for piece in filter(None, _PIECES.findall(text)):

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["error_console", "output_console"]
-
 
 def output_console() -> Console:
     """For results, which may be piped; obeys ``NO_COLOR`` and knows whether it is a terminal."""

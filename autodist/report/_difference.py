@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from autodist.strategies import Difference, StrategyDiff
 
-__all__ = ["show_difference"]
-
 _MANY_ROWS = 40
 
 
@@ -23,7 +21,6 @@ def show_difference(found: StrategyDiff, names: tuple[str, str], *, show_all: bo
         found: What to show.
         names: What the user calls the two strategies.
         show_all: All lines; else, where there are many, those that differ only by a number in the name share one.
-
     """
     console = table_console()
     if found.is_same:

@@ -10,8 +10,6 @@ from autodist.report._consoles import error_console
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["show_error", "show_message", "show_warning"]
-
 
 def show_error(error: AutoDistError) -> None:
     """Show an error with its hint, on standard error."""

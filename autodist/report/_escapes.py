@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["only_colours", "plain"]
-
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _CONTROL = re.compile(
     r"\x1b\[[0-9;:<=>?]*[ -/]*[@-ln-~]"  # CSI, all but colours
@@ -21,7 +19,6 @@ def only_colours(text: str) -> str:
     Example:
         >>> only_colours("a\x1b[2K\x1b[31mb")
         'a\x1b[31mb'
-
     """
     return _CONTROL.sub("", text)
 
@@ -32,6 +29,5 @@ def plain(text: str) -> str:
     Example:
         >>> plain("a\x1b[2K\x1b[31mb")
         'ab'
-
     """
     return _COLOUR.sub("", _CONTROL.sub("", text)).replace("\x1b", "")

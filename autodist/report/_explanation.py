@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from autodist.strategies import Cost, Explanation, ExplanationRow
 
-__all__ = ["columns_of_explanation", "show_explanation"]
-
 _MANY_ROWS = 30
 _MANY_HOSTS = 16
 _MANY_LINKS = 6
@@ -30,7 +28,6 @@ def show_explanation(explanation: Explanation, *, show_all: bool = False) -> Non
         explanation: What to show.
         show_all: One line per shard and link; else, when there are many, shards that differ only by a number in their
             name share a line, and the smallest are left out.
-
     """
     console = table_console()
     merged = _merged(explanation.rows, show_all)

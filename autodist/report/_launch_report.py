@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from autodist.report._consoles import output_console
 from autodist.report._run_data import PlannedWorker
 
-__all__ = ["show_plan"]
-
 _MOST_FILES = 10
 
 

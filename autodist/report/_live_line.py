@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
 
-__all__ = ["LiveLine", "left"]
-
 _BETWEEN_LINES_S = 15.0
 
 
@@ -24,7 +22,6 @@ def left(seconds: float) -> str:
     Example:
         >>> left(75)
         '1:15 left'
-
     """
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02} left"
@@ -36,7 +33,6 @@ class LiveLine:
     Args:
         console: Where to.
         clock: Seconds.
-
     """
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:

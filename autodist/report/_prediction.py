@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from autodist.report._cells import fitted, table_console
 from autodist.report._search_console import against, milliseconds, money
 
-__all__ = ["PredictionRow", "show_predictions"]
-
 
 @dataclass(frozen=True)
 class PredictionRow:
@@ -22,7 +20,6 @@ class PredictionRow:
         note: Why it was not looked at; may be empty.
         cost: What training costs with it; None if that is not known.
         hosts: How many hosts it uses, where they are not all.
-
     """
 
     origin: str
@@ -47,7 +44,6 @@ def show_predictions(
         reference_s: Seconds of a step to which others are compared; None leaves that out.
         unit: What costs are for.
         reference_cost: To which the costs of others are compared instead of their steps.
-
     """
     console = table_console()
     columns = {

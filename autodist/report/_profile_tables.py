@@ -12,8 +12,6 @@ from autodist.report._search_console import milliseconds
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["OpRow", "ProfileSheet", "VariableTimeRow", "show_profile"]
-
 _MANY_OPS = 12
 _MANY_VARIABLES = 30
 _WAITED = "; the step waited most of the time: is the machine busy with something else?"
@@ -27,7 +25,6 @@ class OpRow:
         op: Its name.
         measured_s: Seconds of all operations of this type in a step.
         estimated_s: The same by the estimate.
-
     """
 
     op: str
@@ -45,7 +42,6 @@ class VariableTimeRow:
         ready_s: When its gradient is ready.
         busy_s: Seconds of the operations that read it or make its gradient.
         estimated_ready_s: When its gradient is ready by the estimate.
-
     """
 
     name: str
@@ -69,7 +65,6 @@ class ProfileSheet:
         is_disturbed: Whether the step has waited most of the time.
         ops: Types of operations, the longest first.
         variables: In the order in which gradients are ready.
-
     """
 
     device: str
@@ -90,7 +85,6 @@ def show_profile(sheet: ProfileSheet, console: Console | None = None, *, show_al
         sheet: What to show.
         console: Where to.
         show_all: All types of operations and all variables; else those that take the longest.
-
     """
     console = console or table_console()
     console.print(_totals(sheet), soft_wrap=True)

@@ -21,8 +21,6 @@ from autodist.report._run_data import FailureKind, FailureReport, OutputLine, Ru
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["RunConsole"]
-
 _BETWEEN_UPDATES_S = 2.0
 _LONGEST_WAIT_S = 0.5
 _RANK_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
@@ -39,7 +37,6 @@ class RunConsole:
         errors: Where everything else goes.
         clock: Seconds, for the rate of progress bars.
         names: Strategies that are shown by another name, like those that were given a file of this process.
-
     """
 
     def __init__(

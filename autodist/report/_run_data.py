@@ -7,17 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-__all__ = [
-    "CheckpointProgress",
-    "FailureKind",
-    "FailureReport",
-    "OutputLine",
-    "PlannedWorker",
-    "RunInfo",
-    "RunResult",
-    "TriedStrategy",
-]
-
 
 @dataclass(frozen=True)
 class RunInfo:
@@ -45,7 +34,6 @@ class OutputLine:
         is_error: Whether it went to standard error.
         is_update: Whether it is a state of a progress bar, which a later one replaces; such lines are in no log.
         is_last_word: Whether it is about the worker's own end with an error, which is reported as a whole.
-
     """
 
     text: str
@@ -91,7 +79,6 @@ class FailureReport:
         place: The user's line that the error comes from, ``"train.py:12"``; empty if there is none.
         trace: How the user's own code came there, a line for each call.
         cut: The pairs of workers that did not reach each other, if it was that.
-
     """
 
     kind: FailureKind
@@ -118,7 +105,6 @@ class CheckpointProgress:
     Attributes:
         restored: Training steps that it did not have to repeat; 0 when it began from the start.
         saved: Training steps that the next attempt need not repeat.
-
     """
 
     restored: int
@@ -132,7 +118,6 @@ class TriedStrategy:
     Attributes:
         id: Its identity.
         words: What it does, in short.
-
     """
 
     id: str
@@ -154,7 +139,6 @@ class RunResult:
         earlier: The attempts before this one, which failed, in their order.
         away: The other machines, the chief's first, each with the directory in which its workers' files are.
         tried: The strategy that was being tried out when it failed; None if it trained by its own.
-
     """
 
     exit_code: int
@@ -181,7 +165,6 @@ class PlannedWorker:
         directory: Its working directory.
         brought: Files that would be sent there, unless the machine has them at the same place.
         transport: How its machine is reached.
-
     """
 
     rank: int

@@ -8,8 +8,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ProcessId", "RunState", "RunStatus", "WorkerState", "WorkerStatus"]
-
 
 class RunState(Enum):
     """What a run is doing."""
@@ -51,7 +49,6 @@ class ProcessId:
         start_ticks: When it started, in the kernel's ticks after boot; None where ``/proc`` doesn't say.
         boot_id: Which start of the machine that was; empty where ``/proc`` doesn't say.
         namespace: The namespace in which the number counts; empty where ``/proc`` doesn't say.
-
     """
 
     host: str
@@ -74,7 +71,6 @@ class WorkerStatus:
         progressed_at: When it took the last; None before the first.
         exit_code: What it returned; None while it runs, or if a signal ended it.
         signal: Name of that signal.
-
     """
 
     rank: int
@@ -107,7 +103,6 @@ class RunStatus:
         script: The script, as it was typed; empty if that is not known.
         strategy: By which strategy; empty if that is not known yet.
         directory: Where it was started.
-
     """
 
     run_id: str
@@ -153,7 +148,6 @@ class RunStatus:
 
         Raises:
             ValueError, TypeError, KeyError: They are no such values.
-
         """
         return cls(
             run_id=data["run_id"],

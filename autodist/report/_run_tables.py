@@ -12,8 +12,6 @@ from autodist.report._escapes import plain
 from autodist.report._run_console import drawn_prefix, duration_text, shown_path, write_line
 from autodist.report._run_status import RunState, RunStatus, WorkerStatus
 
-__all__ = ["LogConsole", "show_run", "show_runs"]
-
 
 def show_runs(runs: Sequence[RunStatus]) -> None:
     """Show one line per run, on standard output."""
@@ -79,7 +77,6 @@ class LogConsole:
 
         Raises:
             BrokenPipeError: Nobody reads any more.
-
         """
         if rank not in self._prefixes:
             self._prefixes[rank] = drawn_prefix(rank, self._console)

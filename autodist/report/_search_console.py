@@ -13,8 +13,6 @@ from autodist.wording import counted
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["SearchConsole", "SearchProgress", "TrialRow", "show_trials"]
-
 
 @dataclass(frozen=True)
 class TrialRow:
@@ -27,7 +25,6 @@ class TrialRow:
         outcome: Why it failed, or how well the simulator knew it; may be empty.
         cost: What training costs with it; None if that is not known.
         mixture: What the strategy consists of, in words.
-
     """
 
     number: int | None
@@ -48,7 +45,6 @@ def show_trials(
         reference_s: Seconds of a step to which others are compared; None leaves that out.
         console: Where to.
         unit: What costs are for.
-
     """
     console = console or table_console()
     columns = {
@@ -70,7 +66,6 @@ def milliseconds(seconds: float) -> str:
     Example:
         >>> [milliseconds(s) for s in (0.00123456, 0.0123456, 1.23456)]
         ['1.23', '12.3', '1235']
-
     """
     value = 1e3 * seconds
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
@@ -82,7 +77,6 @@ def money(cost: float | None) -> str:
     Example:
         >>> [money(cost) for cost in (0.00123456, 1.23456, 1234.56, None)]
         ['0.00123', '1.23', '1235', '']
-
     """
     if cost is None:
         return ""
@@ -95,7 +89,6 @@ def against(step_s: float | None, reference_s: float | None) -> str:
     Example:
         >>> against(0.9, 1.0), against(1.0, 1.0), against(None, 1.0)
         ('-10 %', '+0 %', '')
-
     """
     if step_s is None or not reference_s:
         return ""
@@ -115,7 +108,6 @@ class SearchProgress:
         baseline_s: Seconds of its step.
         left_s: Seconds to the end, None if that is not known.
         again: How many times one of the best was measured again; the fastest of many trials was also lucky.
-
     """
 
     done: int

@@ -8,8 +8,6 @@ from autodist.report._cells import fitted, megabytes, table_console
 from autodist.report._search_console import milliseconds
 from autodist.timeline import WorkerSummary
 
-__all__ = ["show_timeline"]
-
 
 def show_timeline(workers: Sequence[WorkerSummary], step_s: float) -> None:
     """Show where the time of a traced step goes, on standard output.
@@ -17,7 +15,6 @@ def show_timeline(workers: Sequence[WorkerSummary], step_s: float) -> None:
     Args:
         workers: By rank.
         step_s: Seconds of a step that is not traced.
-
     """
     console = table_console()
     columns = {

@@ -14,8 +14,6 @@ from autodist.resource_spec._ranges import MAX_HOSTS, expand_host_range
 from autodist.resource_spec._schema import Defaults, LinkSection, Node, SshGroup
 from autodist.resource_spec._value_checks import did_you_mean, is_loopback, share_out
 
-__all__ = ["build"]
-
 _MOST_LINKS = 1_000_000
 
 Nodes: TypeAlias = Mapping[int, Node]
@@ -35,7 +33,6 @@ def build(
 
     Raises:
         SpecError: The document has mistakes, found here or before.
-
     """
     readable = {index: node for index, node in enumerate(nodes) if node is not None}
     settings = {index: node.over(defaults) for index, node in readable.items()}

@@ -13,8 +13,6 @@ from autodist.errors import SpecError
 from autodist.resource_spec._hosts_and_links import Host
 from autodist.resource_spec._value_checks import share_out
 
-__all__ = ["default_kind", "detect_gpus", "local_hosts"]
-
 _NVIDIA_SMI_TIMEOUT_S = 20
 _LISTED_GPU = re.compile(r"^GPU (\d+): .*\(UUID: (GPU-[0-9a-fA-F-]+)\)", re.MULTILINE)
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
@@ -25,7 +23,6 @@ def local_hosts(workers: int, cpus: int | None) -> tuple[Host, ...]:
 
     Raises:
         SpecError: A number below 1, or fewer GPUs than workers.
-
     """
     for name, value in (("workers", workers), ("cpus", 1 if cpus is None else cpus)):
         if value < 1:

@@ -13,8 +13,6 @@ from autodist.resource_spec._model import ResourceSpec
 from autodist.resource_spec._ranges import MAX_HOSTS, expand_host_range
 from autodist.resource_spec._value_checks import is_address, is_loopback
 
-__all__ = ["DeviceKind", "Entry", "Mistakes", "parse_device_count", "parse_entry", "spec_of"]
-
 DeviceKind: TypeAlias = Literal["CPU", "GPU"]
 
 _MOST_DEVICES = 1024
@@ -32,7 +30,6 @@ class Entry:
         kind: What they are; None: not said.
         where: Its place, as its mistakes begin: ``"hosts.txt:3: "``.
         memory_gb: Main memory of each, in GB (10^9 bytes); None: not known.
-
     """
 
     addresses: tuple[str, ...]
@@ -74,7 +71,6 @@ def parse_entry(text: str, where: str = "") -> Entry:
     Example:
         >>> parse_entry("worker[1-2]:gpus=4")
         Entry(addresses=('worker1', 'worker2'), count=4, kind='GPU', where='', memory_gb=None)
-
     """
     bracketed = _BRACKETED.fullmatch(text)
     address, colon, given = (bracketed[1], bracketed[2][:1], bracketed[2][1:]) if bracketed else text.partition(":")
@@ -98,7 +94,6 @@ def parse_device_count(text: str, what: str) -> int:
 
     Raises:
         SpecError: It is none; the message begins with ``what``.
-
     """
     if re.fullmatch("[0-9]{1,9}", text) is None or not 1 <= int(text) <= _MOST_DEVICES:
         raise SpecError(f"{what} has `{text}`, expected a number of devices from 1 to {_MOST_DEVICES}")
@@ -116,7 +111,6 @@ def spec_of(entries: Iterable[Entry], kind: DeviceKind, mistakes: Mistakes, *, a
 
     Raises:
         SpecError: There are mistakes, or no host.
-
     """
     found: dict[str, Entry] = {}
     for entry in entries:

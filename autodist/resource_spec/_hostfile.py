@@ -10,8 +10,6 @@ from autodist.resource_spec._detect import default_kind
 from autodist.resource_spec._entries import DeviceKind, Entry, Mistakes, parse_device_count, parse_entry, spec_of
 from autodist.resource_spec._model import ResourceSpec
 
-__all__ = ["parse_hostfile", "read_hostfile"]
-
 _COUNTS: dict[str, DeviceKind | None] = {"slots": None, "gpus": "GPU", "cpus": "CPU"}
 _IGNORED = {"max_slots"}
 
@@ -21,7 +19,6 @@ def read_hostfile(path: str | Path, kind: DeviceKind | None = None) -> ResourceS
 
     Raises:
         SpecError: The file can't be read, or has mistakes.
-
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -50,7 +47,6 @@ def parse_hostfile(text: str, kind: DeviceKind | None = None, source: str = "<ho
         >>> spec = parse_hostfile("a slots=2  # the chief\nb:1\n", kind="GPU")
         >>> [(host.name, host.gpus) for host in spec.hosts]
         [('a', (0, 1)), ('b', (0,))]
-
     """
     mistakes = Mistakes(source, hint="a line is `host`, `host slots=2`, `host gpus=2` or `host:2`")
     entries = []

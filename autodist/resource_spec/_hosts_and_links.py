@@ -11,8 +11,6 @@ from typing import Literal
 from autodist.errors import SpecError
 from autodist.resource_spec._value_checks import check_positive, is_loopback
 
-__all__ = ["DEFAULT_BANDWIDTH_GBPS", "DEFAULT_LATENCY_MS", "Device", "Host", "Link", "Ssh"]
-
 DEFAULT_BANDWIDTH_GBPS = 1.0
 DEFAULT_LATENCY_MS = 0.1
 
@@ -32,7 +30,6 @@ class Device:
     Example:
         >>> Device("fe80::1", "CPU", 0).name
         'fe80::1:CPU:0'
-
     """
 
     host: str
@@ -57,7 +54,6 @@ class Device:
         Example:
             >>> Device.parse("worker1:GPU:3")
             Device(host='worker1', kind='GPU', index=3)
-
         """
         match = _DEVICE.fullmatch(text)
         if match is None:
@@ -79,7 +75,6 @@ class Ssh:
     Example:
         >>> Ssh(username="ubuntu", port=2222).port
         2222
-
     """
 
     username: str | None = None
@@ -113,7 +108,6 @@ class Host:
         >>> host = Host("worker1", "worker1", cpus=2)
         >>> [device.name for device in host.replica_devices]
         ['worker1:CPU:0', 'worker1:CPU:1']
-
     """
 
     name: str
@@ -182,7 +176,6 @@ class Link:
     Example:
         >>> Link("worker1", "worker2", bandwidth_gbps=10, latency_ms=0.05).latency_ms
         0.05
-
     """
 
     a: str

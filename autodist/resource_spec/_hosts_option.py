@@ -9,8 +9,6 @@ from autodist.resource_spec._detect import default_kind
 from autodist.resource_spec._entries import DeviceKind, Mistakes, parse_entry, spec_of
 from autodist.resource_spec._model import ResourceSpec
 
-__all__ = ["parse_hosts", "split_hosts"]
-
 # The comma after which as many brackets are open as are closed: not that of `worker[1,3]`.
 _COMMA = re.compile(r",(?![^\[]*\])")
 
@@ -30,7 +28,6 @@ def parse_hosts(text: str, kind: DeviceKind | None = None) -> ResourceSpec:
         >>> spec = parse_hosts("a:2,worker[1-2]:gpus=4", kind="CPU")
         >>> [(host.name, host.cpus, host.gpus) for host in spec.hosts]
         [('a', 2, ()), ('worker1', 1, (0, 1, 2, 3)), ('worker2', 1, (0, 1, 2, 3))]
-
     """
     mistakes = Mistakes(f"`--hosts {text}`", hint="write hosts like `a:2,b:2` or `worker[1-4]:gpus=2`")
     entries = []
@@ -48,6 +45,5 @@ def split_hosts(text: str) -> list[str]:
     Example:
         >>> split_hosts("a[1,3]:2, b")
         ['a[1,3]:2', 'b']
-
     """
     return [part.strip() for part in _COMMA.split(text)]

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 from autodist.errors import SpecError
 from autodist.resource_spec._hosts_and_links import Host, Link, Ssh
 
-__all__ = ["dump", "load"]
-
 SCHEMA_VERSION = 1
 
 _NOT_A_SPEC = "expected what `ResourceSpec.to_json()` writes"
@@ -36,7 +34,6 @@ def load(text: str, make: Callable[[tuple[Host, ...], tuple[Link, ...]], _Spec])
 
     Raises:
         SpecError: Not JSON, another schema version, or not a spec.
-
     """
     try:
         data = json.loads(text)

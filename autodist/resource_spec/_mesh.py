@@ -13,8 +13,6 @@ from autodist.errors import SpecError
 from autodist.resource_spec._model import ResourceSpec
 from autodist.resource_spec._value_checks import repeated
 
-__all__ = ["Mesh"]
-
 _WRITTEN = "expected what `Mesh.to_json()` writes"
 
 
@@ -36,7 +34,6 @@ class Mesh:
         >>> mesh = Mesh.of(ResourceSpec.from_yaml("nodes: [{address: a, cpus: 3}, {address: b, cpus: 3}]"))
         >>> mesh.axes, mesh.devices[3]
         ((('host', 2), ('device', 3)), 'b:CPU:0')
-
     """
 
     axes: tuple[tuple[str, int], ...]
@@ -94,7 +91,6 @@ class Mesh:
         Example:
             >>> Mesh((("host", 2), ("device", 1)), ("a", "b")).text
             'host=2 x device=1'
-
         """
         return " x ".join(f"{name}={length}" for name, length in self.axes)
 
@@ -107,7 +103,6 @@ class Mesh:
         Example:
             >>> Mesh((("host", 2), ("device", 2)), ("a", "b", "c", "d")).coordinates("c")
             {'host': 1, 'device': 0}
-
         """
         if device not in self.devices:
             raise SpecError(f"`{device}` is not in the mesh, allowed: {', '.join(self.devices)}")
@@ -126,7 +121,6 @@ class Mesh:
         Example:
             >>> Mesh((("host", 12), ("device", 2)), tuple(f"d{k}" for k in range(24))).factored().text
             'host_1=3 x host_2=2 x host_3=2 x device=2'
-
         """
         return Mesh(tuple(itertools.chain.from_iterable(_factored(*axis) for axis in self.axes)), self.devices)
 
@@ -137,7 +131,6 @@ class Mesh:
             >>> mesh = Mesh((("host", 2),), ("a", "b"))
             >>> Mesh.from_json(mesh.to_json()) == mesh
             True
-
         """
         return json.dumps({"axes": self.axes, "devices": self.devices})
 
@@ -147,7 +140,6 @@ class Mesh:
 
         Raises:
             SpecError: Not JSON, or no mesh.
-
         """
         try:
             data = json.loads(text)

@@ -11,8 +11,6 @@ from autodist.errors import SpecError
 from autodist.resource_spec._hosts_and_links import Device, Host, Link
 from autodist.resource_spec._value_checks import did_you_mean, repeated
 
-__all__ = ["ResourceSpec"]
-
 
 @dataclass(frozen=True)
 class ResourceSpec:
@@ -32,7 +30,6 @@ class ResourceSpec:
         >>> spec = ResourceSpec((Host("a", "a"), Host("b", "b", chief=True, gpus=(0, 1))))
         >>> spec.chief.name, spec.rank_of("a"), [device.name for device in spec.replicas]
         ('b', 1, ['b:GPU:0', 'b:GPU:1', 'a:CPU:0'])
-
     """
 
     hosts: tuple[Host, ...]
@@ -74,7 +71,6 @@ class ResourceSpec:
 
         Raises:
             SpecError: There is none.
-
         """
         return self.hosts[self.rank_of(name)]
 
@@ -83,7 +79,6 @@ class ResourceSpec:
 
         Raises:
             SpecError: There is no host of this name.
-
         """
         if host_name not in self._ranks:
             raise SpecError(f"no host `{host_name}` in the resource spec{did_you_mean(host_name, self._ranks)}")
@@ -101,7 +96,6 @@ class ResourceSpec:
             >>> spec = ResourceSpec((Host("a", "a", bandwidth_gbps=10), Host("b", "b", bandwidth_gbps=25)))
             >>> spec.link("b", "a")
             Link(a='a', b='b', bandwidth_gbps=10, latency_ms=0.1)
-
         """
         explicit = self._links.get(frozenset((a, b)))
         if explicit is not None:
@@ -117,7 +111,6 @@ class ResourceSpec:
             >>> hosts = (Host("a", "a"), Host("b", "b"), Host("c", "c", bandwidth_gbps=0.25))
             >>> ResourceSpec(hosts).evenness
             0.25
-
         """
         names = [host.name for host in self.hosts]
         rates = [self.link(a, b).bandwidth_gbps for a, b in itertools.combinations(names, 2)]
@@ -138,7 +131,6 @@ class ResourceSpec:
             >>> spec = ResourceSpec.local(workers=2, cpus=1)
             >>> ResourceSpec.from_json(spec.to_json()) == spec
             True
-
         """
         from autodist.resource_spec._json import dump
 
@@ -150,7 +142,6 @@ class ResourceSpec:
 
         Raises:
             SpecError: Not JSON, another schema version, or not a spec.
-
         """
         from autodist.resource_spec._json import load
 
@@ -162,7 +153,6 @@ class ResourceSpec:
 
         Raises:
             SpecError: The file can't be read, or has mistakes; all of them are listed, with line and column.
-
         """
         from autodist.resource_spec._parse_yaml import read_file
 
@@ -183,7 +173,6 @@ class ResourceSpec:
             >>> spec = ResourceSpec.from_yaml("nodes: [{address: localhost, workers: 2}]")
             >>> [host.name for host in spec.hosts]
             ['localhost', 'localhost#1']
-
         """
         from autodist.resource_spec._parse_yaml import parse
 
@@ -204,7 +193,6 @@ class ResourceSpec:
         Example:
             >>> ResourceSpec.local(cpus=2).world_size
             1
-
         """
         from autodist.resource_spec._detect import local_hosts
 

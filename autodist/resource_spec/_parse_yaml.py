@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from autodist.resource_spec._hosts_and_links import Host, Link
 
-__all__ = ["parse", "read_file"]
-
 _HOMES: dict[type[BaseModel], str] = {
     File: "at the top level",
     Node: "to an element of `nodes`",
@@ -55,7 +53,6 @@ def read_file(path: str | pathlib.Path) -> tuple[tuple[Host, ...], tuple[Link, .
 
     Raises:
         SpecError: The file can't be read, or has mistakes.
-
     """
     text = read_text(path, _KIND, hint="name another file, or leave the spec out to use this machine")
     return parse(text, str(path))
@@ -66,7 +63,6 @@ def parse(text: str, source: str) -> tuple[tuple[Host, ...], tuple[Link, ...]]:
 
     Raises:
         SpecError: The text has mistakes.
-
     """
     document = load(text, source, _KIND)
     file = _read(document, File, ())

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 
 from autodist.errors import SpecError
 
-__all__ = ["MAX_HOSTS", "expand_host_range"]
-
 MAX_HOSTS = 10_000
 """Most hosts that one range, or one spec, may have: a guard against typing errors such as ``[1-100000000]``."""
 
@@ -36,7 +34,6 @@ def expand_host_range(text: str) -> tuple[str, ...]:
         ('worker08', 'worker09', 'worker10', 'worker12')
         >>> expand_host_range("localhost")
         ('localhost',)
-
     """
     pieces = _BRACKETS.split(text)
     literals, brackets = pieces[::2], pieces[1::2]

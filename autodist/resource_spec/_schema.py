@@ -11,11 +11,6 @@ from autodist.documents import Path
 from autodist.resource_spec._ranges import MAX_HOSTS, expand_host_range
 from autodist.resource_spec._value_checks import is_address
 
-__all__ = [
-    "ALLOWED", "SYNONYMS", "Defaults", "File", "LinkSection", "Node", "SshGroup",
-    "is_secret", "is_text", "is_verbatim",
-]  # fmt: skip
-
 _MOST_DEVICES = 1024
 
 _SECRET = re.compile(r"passw|passphrase|secret|token|private_?key|^pass$", re.IGNORECASE)
@@ -43,7 +38,6 @@ def is_verbatim(path: Path) -> bool:
     Example:
         >>> is_verbatim(("defaults", "env", "OMP_NUM_THREADS"))
         True
-
     """
     match path:
         case ("nodes", int(), "env", str()) | ("defaults", "env", str()) | ("ssh", str(), "shared_envs", str()):

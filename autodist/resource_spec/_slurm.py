@@ -11,8 +11,6 @@ from autodist.resource_spec._hosts_option import split_hosts
 from autodist.resource_spec._model import ResourceSpec
 from autodist.resource_spec._ranges import MAX_HOSTS, expand_host_range
 
-__all__ = ["is_in_slurm", "read_slurm"]
-
 _NODES = ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
 _GPUS = ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 _GPU_IDS = "SLURM_JOB_GPUS"
@@ -30,7 +28,6 @@ def is_in_slurm(environ: Mapping[str, str]) -> bool:
     Example:
         >>> is_in_slurm({"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-4]"}), is_in_slurm({})
         (True, False)
-
     """
     return bool(environ.get("SLURM_JOB_ID")) and any(environ.get(name) for name in _NODES)
 
@@ -53,7 +50,6 @@ def read_slurm(environ: Mapping[str, str]) -> ResourceSpec:
         ... })
         >>> [(host.name, host.cpus) for host in spec.hosts]
         [('node01', 2), ('node02', 2), ('login', 1)]
-
     """
     if not is_in_slurm(environ):
         raise SpecError(

@@ -14,8 +14,6 @@ from typing import TypeAlias
 from autodist.resource_spec._entries import Mistakes
 from autodist.resource_spec._value_checks import is_address
 
-__all__ = ["SshHost", "read_ssh_config"]
-
 _DEEPEST = 16  # as OpenSSH's own limit of files that include files
 _LINE = re.compile(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*)")
 
@@ -35,7 +33,6 @@ class SshHost:
     Example:
         >>> SshHost("gpu1", "10.0.0.5").port
         22
-
     """
 
     alias: str
@@ -72,7 +69,6 @@ def read_ssh_config(path: str | Path | None = None) -> tuple[SshHost, ...]:
     Raises:
         SpecError: The file, or one that it includes, can't be read; or a port or an address can't be one. All
             mistakes are listed.
-
     """
     path = Path.home() / ".ssh" / "config" if path is None else Path(path)
     mistakes = Mistakes(str(path))

@@ -9,8 +9,6 @@ from autodist.resource_spec._hosts_and_links import Host, Ssh
 from autodist.resource_spec._model import ResourceSpec
 from autodist.resource_spec._ssh_hosts import SshHost
 
-__all__ = ["cluster_of"]
-
 
 def cluster_of(hosts: Iterable[SshHost]) -> tuple[ResourceSpec, dict[str, str]]:
     """Return a cluster with one worker per host, and notes about each, by its name in the cluster.
@@ -28,7 +26,6 @@ def cluster_of(hosts: Iterable[SshHost]) -> tuple[ResourceSpec, dict[str, str]]:
         >>> spec, notes = cluster_of([SshHost("gpu1", "10.0.0.5", "me")])
         >>> spec.hosts[0].address, spec.hosts[0].ssh.username, notes
         ('10.0.0.5', 'me', {'10.0.0.5': '`gpu1` in the SSH configuration'})
-
     """
     found: dict[str, Host] = {}
     notes: dict[str, str] = {}

@@ -12,8 +12,6 @@ from typing import TypeVar
 
 from autodist.errors import SpecError
 
-__all__ = ["check_positive", "did_you_mean", "is_address", "is_loopback", "nearest", "repeated", "share_out"]
-
 _MOST_SHOWN = 12
 _HOST_NAME = re.compile(r"(?![-.])[\w.-]+")
 
@@ -32,7 +30,6 @@ def repeated(items: Iterable[T]) -> list[T]:
     Example:
         >>> repeated("abcab")
         ['a', 'b']
-
     """
     return [item for item, count in Counter(items).items() if count > 1]
 
@@ -43,7 +40,6 @@ def nearest(given: str, known: Iterable[str]) -> str | None:
     Example:
         >>> nearest("adress", ["address", "chief"])
         'address'
-
     """
     from difflib import get_close_matches
 
@@ -56,7 +52,6 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     Example:
         >>> did_you_mean("adress", ["address", "chief"]), did_you_mean("x", ["address", "chief"])
         ('; did you mean `address`?', ', known are address, chief')
-
     """
     names = list(known)
     near = nearest(given, names)
@@ -71,7 +66,6 @@ def is_address(text: str) -> bool:
     Example:
         >>> is_address("worker-1.lab"), is_address("fe80::1%eth0"), is_address("10.0.0.256"), is_address("me@host")
         (True, True, False, False)
-
     """
     try:
         ipaddress.ip_address(text)
@@ -87,7 +81,6 @@ def is_loopback(address: str) -> bool:
     Example:
         >>> is_loopback("127.0.0.3"), is_loopback("10.0.0.3")
         (True, False)
-
     """
     try:
         return ipaddress.ip_address(address).is_loopback
@@ -104,7 +97,6 @@ def share_out(gpus: tuple[int, ...], workers: int) -> list[tuple[int, ...]]:
     Example:
         >>> share_out((0, 1, 2), workers=2)
         [(0, 1), (2,)]
-
     """
     if 0 < len(gpus) < workers:
         raise SpecError(f"{workers} workers can't share {len(gpus)} GPU(s), each needs at least one of its own")

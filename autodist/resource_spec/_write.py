@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from autodist.resource_spec._model import ResourceSpec
 
-__all__ = ["to_yaml"]
-
 
 def to_yaml(spec: ResourceSpec, *, header: str = "", notes: Mapping[str, str] | None = None) -> str:
     r"""Return a text that :meth:`ResourceSpec.from_yaml` reads as this spec.
@@ -30,7 +28,6 @@ def to_yaml(spec: ResourceSpec, *, header: str = "", notes: Mapping[str, str] | 
             gpus: 2
           # slow
           - address: b
-
     """
     from autodist.resource_spec._yaml_text import write
 

@@ -12,8 +12,6 @@ from autodist.resource_spec._hosts_and_links import DEFAULT_BANDWIDTH_GBPS, Host
 from autodist.resource_spec._model import ResourceSpec
 from autodist.resource_spec._value_checks import share_out
 
-__all__ = ["write"]
-
 _WIDTH = 100
 
 

@@ -22,8 +22,6 @@ from autodist.runtime._plain import PlainSteps
 from autodist.runtime.data import Arguments, Convention, flatten, has_parts
 from autodist.wording import size_text
 
-__all__ = ["ArrayPrograms", "Dims"]
-
 Dims: TypeAlias = tuple[int | None, ...]
 """Per array among the arguments, the dim that is cut; None for one that comes whole to every replica."""
 
@@ -40,7 +38,6 @@ class ArrayPrograms:
         compiler: Gives what compiles at the time.
         convention: What workers bring.
         num_replicas: Number of replicas.
-
     """
 
     def __init__(
@@ -81,7 +78,6 @@ class ArrayPrograms:
 
         Raises:
             UsageError: The workers have different arrays, or parts of them, or the arrays have no such dims.
-
         """
         import tensorflow as tf
 
@@ -142,7 +138,6 @@ class ArrayPrograms:
 
         Returns:
             It, its arguments, and what hosts send in a call; None if it can't be shared so.
-
         """
         largest = max(arguments.arrays, key=lambda array: array.nbytes, default=None)
         if largest is None or not largest.ndim or not len(largest) % parts or len(largest) < parts:
@@ -208,7 +203,6 @@ def _check_dims(name: str, arguments: Arguments, dims: Dims, parts: int) -> None
 
     Raises:
         UsageError: Lists all mistakes.
-
     """
     shapes = [tuple(array.shape) for array in arguments.arrays]
     mistakes = []

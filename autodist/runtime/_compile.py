@@ -31,8 +31,6 @@ from autodist.strategies import (
     installed_communicators,
 )
 
-__all__ = ["Compiler", "NotSharedError"]
-
 _LOG = logging.getLogger("autodist")
 
 

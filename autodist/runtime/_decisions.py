@@ -25,8 +25,6 @@ from autodist.coordination import (
 from autodist.errors import TimedOut, UsageError
 from autodist.runtime.state import StateStore
 
-__all__ = ["Decisions"]
-
 _IN_FIT = "begins, ends or goes on with `fit`"
 _IN_ORDER = (
     "all workers must call `fit`, `evaluate` and `predict` in the same order, with as many batches; in "

@@ -9,8 +9,6 @@ from typing import Any
 
 from autodist.kernels import DistributedGraph
 
-__all__ = ["GraphDump"]
-
 _LOG = logging.getLogger("autodist")
 _LONGEST_VALUE = 60
 _HIDDEN = frozenset({"_output_shapes"})
@@ -27,7 +25,6 @@ class GraphDump:
 
     Attributes:
         directory: Where to write; made when it is needed.
-
     """
 
     directory: Path

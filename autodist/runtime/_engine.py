@@ -37,8 +37,6 @@ from autodist.runtime.data import (
 from autodist.runtime.state import StateStore
 from autodist.strategies import Strategy, StrategyLike
 
-__all__ = ["Engine"]
-
 _LOG = logging.getLogger("autodist")
 _numbers = itertools.count()
 

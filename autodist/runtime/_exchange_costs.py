@@ -11,8 +11,6 @@ from autodist.graph.layouts import Exchanged
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._step import CompiledStep
 
-__all__ = ["ExchangeCosts"]
-
 _LOG = logging.getLogger("autodist")
 _WARM_UP, _MEASURED = 3, 10
 _MOST_SHARE = 0.05

@@ -16,8 +16,6 @@ from autodist.runtime._steps_taken import StepsTaken
 from autodist.runtime.data import Arguments, BatchCheck, Convention
 from autodist.runtime.state import StateStore
 
-__all__ = ["Execution"]
-
 
 class Execution:
     """Runs the compiled steps of a scope, and waits for what servers have still to apply of them.

@@ -13,8 +13,6 @@ from autodist.errors import StrategyError
 from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["tiling_of_keras"]
-
 _MOST_NAMES = 6
 
 
@@ -27,7 +25,6 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
 
     Raises:
         StrategyError: The mesh is not that of the cluster's replicas, or the layouts name nothing; lists all of it.
-
     """
     keras = sys.modules.get("keras")
     found = None if keras is None else keras.distribution.distribution()

@@ -14,8 +14,6 @@ from autodist.graph import CapturedStep
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import Strategy, StrategyBuilder
 
-__all__ = ["FirstSteps"]
-
 _LOG = logging.getLogger("autodist")
 _WARM_UP = 2
 _MEASURED = 5
@@ -40,7 +38,6 @@ class FirstSteps:
         spec: The cluster.
         wanted: What is wanted; a builder that can't tell which strategy is the best has them tried.
         scope: What tells this scope from the others of the run.
-
     """
 
     def __init__(self, worker: Worker, spec: ResourceSpec, wanted: object, scope: str) -> None:
@@ -61,7 +58,6 @@ class FirstSteps:
 
         Raises:
             TimedOut: The chief does not propose any.
-
         """
         if self._tried:
             self._tell(None)
@@ -104,7 +100,6 @@ class FirstSteps:
         Args:
             took_s: How long a training step took.
             change: Goes over to a strategy, or says that it can't; the same on all workers.
-
         """
         if len(self._tried) + len(self._left) < 2:
             return

@@ -9,8 +9,6 @@ from autodist.graph import CapturedStep, refuse_fixed_beside_rows
 from autodist.kernels import refuse_fixed_batches
 from autodist.runtime.data import Arguments
 
-__all__ = ["PartChecks"]
-
 _MOST = 8
 """Numbers of rows that a step is looked at with: it takes a part of the time of tracing each time. One row, and more
 than ever, are looked at in any case: what fits several numbers need not fit these."""

@@ -11,8 +11,6 @@ from autodist.graph import BatchScaling, CapturedStep, StepAnalysis, data_inputs
 from autodist.graph.operators import meaning
 from autodist.kernels import PICKED, DistributedGraph
 
-__all__ = ["part_failures"]
-
 _REASON = re.compile(r"(?:INVALID_ARGUMENT: |^)(?!\d+ root error)(.+)")
 
 

@@ -12,8 +12,6 @@ from autodist.errors import AutoDistError, CaptureError, UsageError
 from autodist.graph import CapturedStep, NoGradientError, said_in_tracing
 from autodist.runtime.data import Arguments
 
-__all__ = ["NotCapturedError", "PlainSteps"]
-
 _LOG = logging.getLogger("autodist")
 
 

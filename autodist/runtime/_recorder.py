@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Recorder"]
-
 _DIRECTORY = "AUTODIST_RECORD_DIR"
 _STEPS = "AUTODIST_RECORD_STEPS"
 _REFERENCE = "AUTODIST_RECORD_REFERENCE"

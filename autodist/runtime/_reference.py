@@ -14,8 +14,6 @@ from autodist.runtime.data import Arguments, LocalBatches, flatten, flatten_batc
 from autodist.runtime.session import keep_orderings_in_functions
 from autodist.runtime.state import StateStore
 
-__all__ = ["ReferenceEngine"]
-
 
 class ReferenceEngine:
     """Has the engine's interface; a step is a ``tf.function`` on one device.

@@ -19,8 +19,6 @@ from autodist.runtime.session import REMOTE_VALUES, SessionConnections, SessionH
 from autodist.runtime.state import Placements, StateStore
 from autodist.strategies import Strategy
 
-__all__ = ["SessionSteps"]
-
 _LOG = logging.getLogger("autodist")
 _OVERLAP = "AUTODIST_OVERLAP"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from autodist.graph import BatchScaling, Role, TrainingGraph, data_inputs
 
-__all__ = ["averages"]
-
 
 def averages(graph: TrainingGraph) -> list[str]:
     """Names of the variables that a step makes from means of its batch, as batch normalization its moving statistics.

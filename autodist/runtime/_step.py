@@ -16,8 +16,6 @@ from autodist.runtime._part_failures import part_failures
 from autodist.runtime.data import Arguments, BatchSplit, as_floats, batch_size, split_global, split_local
 from autodist.runtime.session import SessionHost
 
-__all__ = ["BatchFeeds", "CompiledStep"]
-
 _Result = TypeVar("_Result")
 
 

@@ -16,8 +16,6 @@ from autodist.resource_spec import ResourceSpec
 from autodist.runtime.state import Placements, whole_name
 from autodist.strategies import Strategy, needs_servers
 
-__all__ = ["PlannedStep", "SessionPlan", "Setting", "plan_step", "written_by"]
-
 Observer: TypeAlias = Callable[[str, DistributedGraph], None]
 
 

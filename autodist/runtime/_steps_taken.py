@@ -11,8 +11,6 @@ from autodist.coordination import DEFAULT_STEP_TIMEOUT_S, Worker
 from autodist.errors import TimedOut
 from autodist.runtime._step import CompiledStep
 
-__all__ = ["StepsTaken"]
-
 _SAY_EVERY_S = 2.0
 _LOOK_EVERY_S = 1.0
 

@@ -15,8 +15,6 @@ import numpy as np
 from autodist.coordination import Worker, receive_bytes, send_bytes
 from autodist.runtime.data import Arguments
 
-__all__ = ["WholeBatches"]
-
 _LOG = logging.getLogger("autodist")
 
 
@@ -26,7 +24,6 @@ class WholeBatches:
     Args:
         worker: This process.
         scope: What tells this scope from the others of the run.
-
     """
 
     def __init__(self, worker: Worker, scope: str) -> None:
@@ -44,7 +41,6 @@ class WholeBatches:
 
         Raises:
             TimedOut: Another worker does not run it.
-
         """
         key = (function, arguments.key)
         if key not in self._functions:

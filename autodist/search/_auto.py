@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.strategies import Communicator, GraphCommunicator
 
-__all__ = ["Auto"]
-
 _MARGIN = 0.05
 """By how much a strategy must be expected to be faster than those that users know: simulators err."""
 _CAUTION = 0.2
@@ -88,7 +86,6 @@ class Auto(StrategyBuilder):
         tiles: Whether it may cut large weights over all replicas, as :class:`~autodist.search.tilings.Tiled` does; it
             does not where several strategies are tried.
         groups: Whether then replicas may fall into groups, of which each has all parts.
-
     """
 
     name: ClassVar[str] = "auto"

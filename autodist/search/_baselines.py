@@ -15,8 +15,6 @@ from autodist.strategies import Strategy, StrategyBuilder, StrategyLike, check, 
 if TYPE_CHECKING:
     from autodist.simulator import Domain
 
-__all__ = ["known_strategies"]
-
 _NAMES_OF_SEVERAL_REPLICAS = (
     "PartitionedPS(stations=True)",
     "HierarchicalPS",
@@ -46,7 +44,6 @@ def known_strategies(
 
     Raises:
         StrategyError: One of the further ones is unknown, or its file can't be read.
-
     """
     room = MemoryFilter(domain)
     hosts = domain.spec.hosts

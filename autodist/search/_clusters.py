@@ -6,8 +6,6 @@ from collections.abc import Collection
 
 from autodist.resource_spec import Host, ResourceSpec
 
-__all__ = ["cluster_of", "smaller_clusters"]
-
 
 def smaller_clusters(spec: ResourceSpec) -> tuple[ResourceSpec, ...]:
     """Nested clusters, each without the host of the one before that gives least for its price.
@@ -23,7 +21,6 @@ def smaller_clusters(spec: ResourceSpec) -> tuple[ResourceSpec, ...]:
         >>> hosts = (Host(name, name, price_per_hour=price) for name, price in prices.items())
         >>> [[host.name for host in part.hosts] for part in smaller_clusters(ResourceSpec(tuple(hosts)))]
         [['a', 'c'], ['a']]
-
     """
     found: dict[frozenset[str], None] = {}
     for gives in (_replicas, _bandwidth):

@@ -24,8 +24,6 @@ from autodist.simulator import (
 if TYPE_CHECKING:
     from autodist.simulator import Domain, Floats, ShardTable
 
-__all__ = ["CONTESTANTS", "SPLITS", "Comparison", "Split", "compare", "compare_given", "count_of_comparisons"]
-
 Split = Literal["trials", "cluster", "graph"]
 SPLITS: tuple[Split, ...] = ("trials", "cluster", "graph")
 """What a simulator has not seen: some of the trials, the cluster, or the graph."""
@@ -40,7 +38,6 @@ class Comparison:
         data: What is ranked.
         split: What it has not seen before; ``"given"`` where it was said what it has seen.
         accuracy: How well it ranks.
-
     """
 
     simulator: str
@@ -98,7 +95,6 @@ def compare(
         folds: In how many parts a set is cut.
         seed: Seed of the cut.
         least_gap: Pairs closer than this share of their time are not counted.
-
     """
     for split in splits:
         for data in sets:
@@ -124,7 +120,6 @@ def compare_given(
         targets: What they rank.
         names: Names of simulators, from :data:`CONTESTANTS`.
         least_gap: Pairs closer than this share of their time are not counted.
-
     """
     seen = [data.measured for data in sources]
     for data in targets:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from autodist.simulator import Domain
     from autodist.strategies import Strategy
 
-__all__ = ["MemoryFilter"]
-
 _TOO_LARGE = np.float32(1e12)
 """No simulator's score is so large."""
 
@@ -41,7 +39,6 @@ class MemoryFilter:
         'it needs 0.006 GB on `b`, whose `memory_gb` is 0.003'
         >>> room.why_not(PS().build(graph, spec))
         ''
-
     """
 
     def __init__(self, domain: Domain) -> None:

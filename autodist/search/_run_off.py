@@ -8,8 +8,6 @@ from dataclasses import replace
 from autodist.search._verdict import difference, leader_of
 from autodist.search.store import Measurement, Trial
 
-__all__ = ["LEAST_ROUNDS", "run_off"]
-
 LEAST_ROUNDS = 3
 """How often those are measured again, about, between which it is decided soon."""
 _MOST_ROUNDS = 8
@@ -38,7 +36,6 @@ def run_off(
 
     Returns:
         All that were measured.
-
     """
     known = {trial.number: trial for trial in finalists}
     running, taken = list(known), dict.fromkeys(known, 0)

@@ -8,8 +8,6 @@ import numpy.typing as npt
 from autodist.search.space import Catalogue, Proposals
 from autodist.simulator import Floats, Ints
 
-__all__ = ["agreement", "cosine", "select"]
-
 
 def select(
     scores: Floats, similarity: npt.NDArray[np.floating], count: int, alpha: float, lots: Ints | None = None
@@ -34,7 +32,6 @@ def select(
         ([0, 1], [0, 2])
         >>> select(scores, alike, 2, alpha=0.1, lots=np.array([0, 0, 1], np.int32))
         [0, 2]
-
     """
     lots = np.zeros(len(scores), np.int32) if lots is None else lots
     sizes = np.bincount(lots)
@@ -88,7 +85,6 @@ def cosine(features: Floats) -> Floats:
 
     Args:
         features: Hidden outputs or features, one row for each proposal.
-
     """
     centred = features - features.mean(0)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)

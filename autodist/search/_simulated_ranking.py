@@ -15,8 +15,6 @@ from autodist.search.space import Proposals, obeys
 from autodist.simulator import Floats, Simulator
 from autodist.strategies import Strategy
 
-__all__ = ["Ranked", "Ranking", "ScoringBudget", "rank_offline"]
-
 _KEPT = 5
 
 
@@ -31,7 +29,6 @@ class ScoringBudget:
 
     Raises:
         UsageError: One of them is too small.
-
     """
 
     proposals: int = 30_000
@@ -53,7 +50,6 @@ class Ranked:
         strategy: S.
         predicted_s: Seconds per step, as far as the simulator knows seconds.
         is_baseline: Whether users know it.
-
     """
 
     origin: str
@@ -70,7 +66,6 @@ class Ranking:
         ranked: The best of the proposals, and all baselines; the best first.
         best: The best; where there are rules, of those that obey them, as far as there are any.
         scored: How many proposals were looked at.
-
     """
 
     ranked: tuple[Ranked, ...]
@@ -112,7 +107,6 @@ def rank_offline(
         >>> ranking = rank_offline(searcher, AnalyticSimulator(), ScoringBudget(proposals=100), known)
         >>> ranking.best.origin, ranking.ranked[-1].origin, ranking.scored
         ('random', 'PS', 100)
-
     """
     domain = searcher.space.domain
     room = MemoryFilter(domain)

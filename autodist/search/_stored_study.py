@@ -17,8 +17,6 @@ from autodist.search.space import Rule
 from autodist.search.store import Failure, Measurement, Study, Trial, TrialStore
 from autodist.strategies import Strategy
 
-__all__ = ["StoredStudy", "TrialsView", "load_study", "trial_columns"]
-
 
 class TrialsView(ABC):
     """Trials of a search, of which the best can be asked for, and all of them as a table."""
@@ -39,7 +37,6 @@ class TrialsView(ABC):
 
         Raises:
             StoreError: Nothing was measured.
-
         """
         found = verdict_of(self.trials, self.rules)
         if found is None:
@@ -70,7 +67,6 @@ class TrialsView(ABC):
 
         Raises:
             NotInstalled: Pandas is missing.
-
         """
         try:
             pandas = importlib.import_module("pandas")
@@ -86,7 +82,6 @@ class StoredStudy(TrialsView):
     Attributes:
         study: What is searched: graph, cluster, batch, rules.
         kept: All of its trials, in the order of their numbers.
-
     """
 
     study: Study
@@ -129,7 +124,6 @@ def load_study(storage: str | os.PathLike[str] | None = None, number: int | None
         ...     found = load_study(f"{folder}/trials.db")
         >>> found.best_value, found.columns()["origin"]
         (0.2, ['random'])
-
     """
     storage = storage or trials_file()
     if not Path(storage).is_file():

@@ -13,8 +13,6 @@ from autodist.search.tilings import plan_tiling, with_tiles
 from autodist.simulator import Domain, EventSimulator
 from autodist.strategies import Strategy, check
 
-__all__ = ["TILED", "TiledVariants"]
-
 TILED = "tiled"
 """The origin of such trials."""
 
@@ -30,7 +28,6 @@ class TiledVariants:
 
     Attributes:
         is_over: Whether there are none, or those that were tried have failed.
-
     """
 
     def __init__(self, domain: Domain, rules: Sequence[Rule] = ()) -> None:
@@ -47,7 +44,6 @@ class TiledVariants:
             strategy: For all devices.
             known: Identities of what was tried.
             hopeless: How many times as long as the strategy's its steps may be expected to be.
-
         """
         if self.is_over or strategy.has_tiles:
             return None

@@ -26,8 +26,6 @@ from autodist.search.store import Failure, Measurement, Trial, steady
 from autodist.simulator import Floats, Simulator
 from autodist.strategies import Strategy
 
-__all__ = ["Measurer", "SearchBudget", "SearchPlan", "Tuner"]
-
 
 class Measurer(Protocol):
     """Measures strategies."""
@@ -39,7 +37,6 @@ class Measurer(Protocol):
             number: Number of the trial.
             strategy: What is measured.
             hopeless_s: Seconds per step beyond which the measurement may be cut short; None for no bound.
-
         """
 
 
@@ -50,7 +47,6 @@ class SearchBudget:
     Attributes:
         trials: How many strategies are measured, baselines included.
         time_s: Seconds after which no trial begins; None for no bound.
-
     """
 
     trials: int = 200
@@ -77,7 +73,6 @@ class SearchPlan:
 
     Raises:
         UsageError: There is no such similarity.
-
     """
 
     proposals: int = 3000
@@ -115,7 +110,6 @@ class Tuner:
         trials: All trials so far; those of an earlier search that is taken up again come first.
         is_stopped: Asked before each measurement; once it says so, the search ends.
         again_left: How many times at most one of the best will still be measured again.
-
     """
 
     space: Space
@@ -140,7 +134,6 @@ class Tuner:
         Raises:
             SearchFailed: Every trial failed.
             SpaceEmpty: Nothing fits into the hosts' memory.
-
         """
         self._begun_s, self._taken_up = time.monotonic(), len(self.trials)
         self._end_s = self._begun_s + (self.budget.time_s or float("inf"))
@@ -254,7 +247,6 @@ class Tuner:
 
         Raises:
             SearchFailed: There is none.
-
         """
         return self.verdict.best
 
@@ -264,7 +256,6 @@ class Tuner:
 
         Raises:
             SearchFailed: There is none.
-
         """
         found = verdict_of(self.trials, self.space.rules, self.utility)
         if found is None:

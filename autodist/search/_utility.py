@@ -12,8 +12,6 @@ from autodist.errors import UsageError
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import Strategy, host_of
 
-__all__ = ["UTILITIES", "Bill", "Cost", "Time", "Utility", "hosts_of", "utility_of"]
-
 _HOUR_S = 3600.0
 _STEPS = 1000
 
@@ -58,7 +56,6 @@ class Cost(Utility):
         >>> spec = ResourceSpec((Host("a", "a", price_per_hour=2), Host("b", "b", price_per_hour=7)))
         >>> Cost(spec).of(Strategy(GraphConfig(("a:CPU:0",), "tcp"), ()), step_s=1800)
         1.0
-
     """
 
     name: ClassVar[str] = "cost"
@@ -87,7 +84,6 @@ def utility_of(name: str, spec: ResourceSpec) -> Utility:
 
     Raises:
         UsageError: There is none, or the cluster has no prices.
-
     """
     if name not in UTILITIES:
         raise UsageError(f"there is no utility `{name}`, allowed: {', '.join(UTILITIES)}")
@@ -115,7 +111,6 @@ class Bill:
         >>> bill = Bill(ResourceSpec((Host("a", "a", price_per_hour=2),)), batch_size=100, examples=850)
         >>> bill.unit, bill.of(Strategy(GraphConfig(("a:CPU:0",), "tcp"), ()), step_s=200.0)  # 9 steps
         ('epoch', 1.0)
-
     """
 
     spec: ResourceSpec

@@ -13,8 +13,6 @@ from autodist.search._utility import Time, Utility
 from autodist.search.space import Rule, obeys
 from autodist.search.store import Trial
 
-__all__ = ["BASELINE", "Difference", "Verdict", "best_of", "difference", "leader_of", "verdict_of"]
-
 BASELINE = "baseline"
 """How the origin of trials begins that users know."""
 
@@ -35,7 +33,6 @@ class Difference:
         low: The lower end of the interval that has the true share in 95 of 100 cases.
         high: The upper end.
         rounds: How many there are.
-
     """
 
     share: float
@@ -63,7 +60,6 @@ def difference(one: Trial, other: Trial) -> Difference | None:
         >>> found = difference(slow, fast)
         >>> round(found.share, 3), found.is_decided
         (0.1, True)
-
     """
     theirs = {measured.round: measured.step_s for measured in other.again}
     logs = [math.log(own.step_s / theirs[own.round]) for own in one.again if own.round in theirs]
@@ -87,7 +83,6 @@ class Verdict:
         best: The best trial.
         is_confirmed: Whether it was measured again, in turn with others. If not, its time is a lucky one.
         rivals: Each that was measured again in the same rounds, with how much longer it takes; the fastest first.
-
     """
 
     best: Trial
@@ -144,7 +139,6 @@ def verdict_of(trials: Sequence[Trial], rules: Sequence[Rule] = (), utility: Uti
         trials: Trials of one search.
         rules: What is pinned and forbidden.
         utility: What the best is best in.
-
     """
     measured = [trial for trial in trials if trial.step_s is not None]
     measured = [trial for trial in measured if obeys(trial.strategy, rules)] or measured

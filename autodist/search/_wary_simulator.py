@@ -9,8 +9,6 @@ import numpy as np
 
 from autodist.simulator import SERVER, Domain, Floats, ShardTable, Simulator
 
-__all__ = ["WarySimulator"]
-
 _SEVERAL_WAYS = 0.1
 """By which share steps are assumed to be longer with servers next to collectives: simulators don't know what it costs
 that two systems share the processors."""

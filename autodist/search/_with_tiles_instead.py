@@ -14,8 +14,6 @@ from autodist.strategies import Strategy, check, tile_costs
 if TYPE_CHECKING:
     from autodist.simulator import Domain, Simulator
 
-__all__ = ["can_tile_steps", "tiled_to_fit", "with_tiles_instead"]
-
 
 _EQUAL = 0.1
 """Strategies whose expected times differ by less than this share count as equal. The one whose computation waits least
@@ -33,7 +31,6 @@ def with_tiles_instead(
         simulator: One whose scores are seconds.
         margin: By which share it must be faster.
         may_group: Whether replicas may fall into groups.
-
     """
     if not can_tile_steps(domain):
         return None
@@ -55,7 +52,6 @@ def tiled_to_fit(domain: Domain) -> dict[str, Strategy]:
 
     Args:
         domain: What it is for.
-
     """
     if not can_tile_steps(domain):
         return {}

@@ -17,8 +17,6 @@ from autodist.simulator.learned import Accuracy, LearnedSimulator, accuracy_of
 if TYPE_CHECKING:
     from autodist.simulator._message_table import Floats
 
-__all__ = ["cross_validated", "trained", "transferred"]
-
 
 def trained(simulator: Simulator, data: Sequence[MeasuredStrategies]) -> Simulator:
     """The simulator after it has seen measured strategies: it has learned from them, or is calibrated by them.
@@ -26,7 +24,6 @@ def trained(simulator: Simulator, data: Sequence[MeasuredStrategies]) -> Simulat
     Args:
         simulator: One that learns is changed; one that can't is returned as it is.
         data: What it sees.
-
     """
     if isinstance(simulator, LearnedSimulator):
         simulator.fit(data)
@@ -45,7 +42,6 @@ def cross_validated(
         folds: How many parts.
         seed: Seed of the cut.
         least_gap: See :func:`accuracy_of`.
-
     """
     found = []
     for held_out in _folds(len(data), folds, seed):
@@ -68,7 +64,6 @@ def transferred(
         sources: What it sees.
         target: What it ranks.
         least_gap: See :func:`accuracy_of`.
-
     """
     return _judged(trained(make(), sources), target, least_gap)
 

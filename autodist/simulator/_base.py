@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
     from autodist.strategies import Strategy
 
-__all__ = ["Simulator"]
-
 
 class Simulator(abc.ABC):
     """Predicts how long a step takes, so that strategies can be ranked without running them."""
@@ -53,7 +51,6 @@ class Simulator(abc.ABC):
             >>> times = AnalyticSimulator().predict([one_server, two_servers], domain)
             >>> bool(times[1] < times[0])
             True
-
         """
         return self.score(tabulate(strategies, domain), domain, len(strategies))
 

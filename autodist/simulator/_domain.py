@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import Link, ResourceSpec
     from autodist.simulator._message_table import Bools, Floats
 
-__all__ = ["Domain"]
-
 _BYTES_PER_GBIT = 1e9 / 8
 
 
@@ -37,7 +35,6 @@ class Domain:
         profile: Profile of one device with the whole batch.
         floor_s: What a step takes in which all workers compute, all at once, and none communicates, if it was measured.
             It has the place of the profile's time, which one device had to itself.
-
     """
 
     graph: TrainingGraph
@@ -65,7 +62,6 @@ class Domain:
                 :data:`~autodist.strategies.DEFAULT_BATCH_SIZE`.
             profile: By default an estimate.
             floor_s: Seconds of a step in which all workers compute and none communicates, if they were measured.
-
         """
         if batch_size not in (None, graph.batch_size):
             graph = replace(graph, batch_size=batch_size)  # builders go by it as well

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
     from autodist.strategies import Strategy
 
-__all__ = ["MeasuredStrategies"]
-
 
 @dataclass(frozen=True)
 class MeasuredStrategies:
@@ -25,7 +23,6 @@ class MeasuredStrategies:
         domain: What they are for.
         table: Their shards.
         step_s: Seconds per step of each.
-
     """
 
     domain: Domain

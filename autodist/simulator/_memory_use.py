@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
     from autodist.strategies import Strategy
 
-__all__ = ["device_needs", "host_needs", "memory_needs", "peak_needs", "serving_needs"]
-
 _CELLS = 1 << 20
 _NODE_BYTES, _TILED_NODE_BYTES = 25_000, 65_000
 """What a worker keeps of each node of a step besides tensors: as traced, as rewritten, and in TensorFlow's session; and
@@ -45,7 +43,6 @@ def memory_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floa
         >>> strategy = AllReduce(communicator="collective").build(graph, spec)
         >>> memory_needs(tabulate([strategy], domain), domain, 1).tolist()  # value, slot, gradient, buffer
         [[4000000.0, 4000000.0]]
-
     """
     most_rows = max(1, _CELLS // max(1, len(domain.replicas)))
     parts = [_summed(part, domain, count) for part, count in chunked(table, num_strategies, most_rows)]
@@ -74,7 +71,6 @@ def peak_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floats
         >>> strategy = AllReduce(communicator="collective").build(graph, spec)
         >>> peak_needs(tabulate([strategy], domain), domain, 1).tolist()  # value, gradient, buffer, temporary
         [[4000000.0, 4000000.0]]
-
     """
     updates, nodes = _largest_updates(table, domain, num_strategies), _nodes(table, domain, num_strategies)
     gathered = np.bincount(table.strategy, table.kept_bytes, num_strategies).astype(np.float32)[:, None]

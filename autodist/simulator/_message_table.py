@@ -91,7 +91,6 @@ class ShardTable:
         waits: How often it waits.
         kept_bytes: What each host has of what it gathers then.
         rebuilt_flops: What each worker computes, for each example of the batch, to make gradients of their factors.
-
     """
 
     strategy: Ints
@@ -154,7 +153,6 @@ class _PickedShards(ShardTable):
         source: The other table.
         rows: Numbers of its rows.
         own: Columns, by name, that are not those of the other table.
-
     """
 
     source: ShardTable
@@ -210,7 +208,6 @@ def collectives(shards: ShardTable) -> tuple[Rows, Rows, Ints]:
     Returns:
         The first row of each collective, by row the number of its collective, and by collective the variable whose
         gradient is ready last.
-
     """
     head = _first_of_group(shards)
     is_head = head == np.arange(len(shards))
@@ -242,7 +239,6 @@ def with_packing(table: ShardTable, hosts: int) -> ShardTable:
     Args:
         table: Shards.
         hosts: How many hosts there are.
-
     """
     rows = np.flatnonzero(table.is_packed & (table.kind == SERVER))
     if not len(rows):
@@ -271,7 +267,6 @@ def tabulate(strategies: Sequence[Strategy], domain: Domain) -> ShardTable:
         >>> table = tabulate([PSLoadBalancing().build(graph, spec)], Domain.of(graph, spec))
         >>> float(table.summed_bytes[0])
         1000000.0
-
     """
     numbered = (
         (number, message)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from autodist.graph import TrainingGraph, Variable
 
-__all__ = ["neighbours"]
-
 _NONE: frozenset[int] = frozenset()
 
 
@@ -30,7 +28,6 @@ def neighbours(graph: TrainingGraph, variables: Sequence[Variable]) -> Bools:
 
     Returns:
         Shape (variables, variables).
-
     """
     edges = np.eye(len(variables), dtype=bool)
     pairs = set(zip(range(len(variables)), range(1, len(variables)), strict=False))

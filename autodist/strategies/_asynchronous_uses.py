@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from autodist.graph import StepAnalysis, TrainingGraph
 
-__all__ = ["asynchronous_uses"]
-
 
 def asynchronous_uses(graph: TrainingGraph) -> dict[str, list[str]]:
     """By variable, what the step does that needs the update of the variable within the step itself."""

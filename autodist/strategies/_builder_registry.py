@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["ENTRY_POINT_GROUP", "BuilderInfo", "StrategyLike", "builders", "compose", "fitting", "get", "names_builder"]
-
 ENTRY_POINT_GROUP = "autodist.strategies"
 
 BuilderInfo: TypeAlias = Registered
@@ -46,7 +44,6 @@ def get(what: StrategyLike) -> StrategyBuilder | Strategy:
 
     Raises:
         StrategyError: For an unknown name (lists the known ones), wrong arguments (lists all) or an unreadable file.
-
     """
     if isinstance(what, StrategyBuilder | Strategy):
         return what
@@ -70,7 +67,6 @@ def names_builder(text: str) -> bool:
     Example:
         >>> names_builder("allreduce(chunk_size=64)"), names_builder("strategy.json")
         (True, False)
-
     """
     return _REGISTRY.find(_REGISTRY.spelled(split_call(text)[0])) is not None
 
@@ -95,7 +91,6 @@ def compose(
 
     Raises:
         StrategyError: For the reasons of :func:`get` and :func:`check`.
-
     """
     found = fitting(what, spec)
     strategy = found if isinstance(found, Strategy) else found.build(graph, spec)
@@ -108,7 +103,6 @@ def fitting(what: StrategyLike, spec: ResourceSpec) -> StrategyBuilder | Strateg
 
     Raises:
         StrategyError: For the reasons of :func:`get`.
-
     """
     found = get(what)
     is_of_file = isinstance(found, Strategy) and isinstance(what, str | os.PathLike)
@@ -122,7 +116,6 @@ def builders() -> tuple[BuilderInfo, ...]:
 
     Raises:
         StrategyError: If two packages bring builders of one name.
-
     """
     return _REGISTRY.registered()
 

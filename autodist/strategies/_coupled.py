@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
 
-__all__ = ["coupled_units"]
-
 
 def coupled_units(graph: TrainingGraph) -> tuple[tuple[Variable, ...], ...]:
     """Return the trainable variables in sets that need one and the same home; most are alone."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies.synchronizers import Synchronizer
 
-__all__ = ["Difference", "StrategyDiff", "diff"]
-
 
 @dataclass(frozen=True)
 class Difference:
@@ -31,7 +29,6 @@ class Difference:
             strategy does not have it.
         a: What the first strategy says; None if it says nothing.
         b: What the second one says.
-
     """
 
     variable: str | None
@@ -53,7 +50,6 @@ class StrategyDiff:
         differences: In the order of ``a``; none if both say the same.
         sent_a: By host, bytes that it sends per step under ``a``; None without a graph.
         sent_b: The same under ``b``.
-
     """
 
     id_a: str
@@ -106,7 +102,6 @@ def diff(
         (Difference(variable='w', shard=None, aspect='destination', a='a:CPU:0', b='b:CPU:0'),)
         >>> diff(one, one).is_same
         True
-
     """
     require_types(a, b)
     if (graph is None) != (spec is None):

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from autodist.compressors import Compressor
 
-__all__ = ["encoder_of"]
-
 
 @functools.cache
 def encoder_of(text: str) -> Compressor:
@@ -17,7 +15,6 @@ def encoder_of(text: str) -> Compressor:
 
     Raises:
         StrategyError: There is none.
-
     """
     from autodist import compressors  # NumPy, which `import autodist` need not load
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from autodist.graph.layouts import Exchanged
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["Cost", "Explanation", "ExplanationRow", "HostTraffic", "LinkTraffic", "explain"]
-
 
 @dataclass(frozen=True)
 class ExplanationRow:
@@ -43,7 +41,6 @@ class ExplanationRow:
         size_bytes: Bytes of its value; None without a graph.
         is_sparse: Whether its gradient is rows and their numbers; None without a graph.
         sent_bytes: By host, what it sends per step for this shard; None without a graph.
-
     """
 
     variable: str
@@ -71,7 +68,6 @@ class HostTraffic:
         received_bytes: Bytes received.
         bandwidth_gbps: Bandwidth of its network interface.
         network_s: The larger of both at this bandwidth: no step can be faster without overlap.
-
     """
 
     host: str
@@ -90,7 +86,6 @@ class LinkTraffic:
         receiver: Name of the other.
         size_bytes: Bytes per step.
         bandwidth_gbps: Bandwidth of the link.
-
     """
 
     sender: str
@@ -111,7 +106,6 @@ class Cost:
         rows: By sparse variable, rows that a global batch touches.
         guessed: Sparse variables whose rows are a guess.
         is_batch_supposed: Whether the number of examples of a batch is unknown.
-
     """
 
     hosts: tuple[HostTraffic, ...]
@@ -143,7 +137,6 @@ class Explanation:
         has_tiles: Whether replicas compute with parts of any variable.
         memory_bytes: By host, what its worker is expected to need while it trains, beyond what imports take; None
             without an estimate.
-
     """
 
     id: str
@@ -190,7 +183,6 @@ def explain(
         >>> config = VariableConfig.whole("w", PSSynchronizer("a:CPU:0", staleness=2))
         >>> explain(Strategy(GraphConfig(("a:CPU:0",), "tcp"), (config,))).rows[0].synchronizer
         'PS (staleness=2)'
-
     """
     require_types(strategy)
     if (graph is None) != (spec is None):

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from autodist.compressors import Compressor
     from autodist.graph import TrainingGraph, Variable, VariableUse
 
-__all__ = ["shard_messages", "shares", "state_messages"]
-
 _ROWS_BYTES = 12  # the number of examples of a worker, and two numbers that represent the batch, float32
 
 
@@ -35,7 +33,6 @@ def shares(strategy: Strategy, hosts: tuple[str, ...], batch_size: int) -> dict[
         >>> strategy = Strategy(GraphConfig(("a:CPU:0", "a:CPU:1", "b:CPU:0"), "tcp"), ())
         >>> shares(strategy, ("a", "b"), 8)
         {'a': Share(examples=6, replicas=2), 'b': Share(examples=2, replicas=1)}
-
     """
     owners = Counter(map(host_of, strategy.graph.replicas))
     return shares_of({host: owners[host] for host in hosts}, batch_size)

@@ -11,8 +11,6 @@ from autodist.errors import StrategyError
 from autodist.strategies._builders import StrategyBuilder
 from autodist.strategies._strategy import Strategy
 
-__all__ = ["Permission", "needs_servers"]
-
 
 @dataclass(frozen=True)
 class Permission:
@@ -25,7 +23,6 @@ class Permission:
     Example:
         >>> sorted(Permission().carriers), sorted(Permission(encrypts=True).carriers)
         (['horovod', 'tcp'], ['tcp'])
-
     """
 
     encrypts: bool = False
@@ -49,7 +46,6 @@ class Permission:
             >>> from autodist.strategies import GraphConfig
             >>> Permission().why_not(Strategy(GraphConfig(("a:CPU:0",), "collective"), ()))
             "TensorFlow's collectives need `--allow-open-ports`"
-
         """
         refused = " and ".join(self._refused(strategy.carriers))
         what = "can't be encrypted" if self.encrypts else "need `--allow-open-ports`"
@@ -60,7 +56,6 @@ class Permission:
 
         Raises:
             StrategyError: Something is not.
-
         """
         self._check(_name(strategy), strategy.carriers)
 
@@ -74,7 +69,6 @@ class Permission:
 
         Raises:
             StrategyError: It would be carried by what is not.
-
         """
         if isinstance(chosen, Strategy):
             self.check(chosen)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["Problem", "differing", "listed", "sentences"]
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -22,7 +20,6 @@ class Problem:
     Example:
         >>> print(Problem("w", "staleness", "-1", "at least 0", "it counts steps"))
         `w`: staleness is -1, allowed: at least 0 (it counts steps)
-
     """
 
     variable: str | None
@@ -49,7 +46,6 @@ def listed(names: Iterable[str], most: int = 8) -> str:
         '`a`, `b` and 1 more'
         >>> listed({"b", "a"}, most=2)
         '`a`, `b`'
-
     """
     ordered = sorted(names)
     more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
@@ -62,7 +58,6 @@ def sentences(problems: Iterable[Problem]) -> tuple[str, ...]:
     Example:
         >>> sentences([Problem(v, "sync", "False", "True", "why") for v in ("a", "b")])
         ('`a`, `b`: sync is False, allowed: True (why)',)
-
     """
     subjects: dict[str, list[str]] = {}
     for problem in problems:

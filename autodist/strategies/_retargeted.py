@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Communicator, GraphCommunicator
 
-__all__ = ["Retargeted", "RetargetedWarning", "is_of_another_cluster", "retargeted_to"]
-
 
 class RetargetedWarning(UserWarning):
     """A strategy of another cluster that is used on this one."""
@@ -33,7 +31,6 @@ class Retargeted(StrategyBuilder):
     Attributes:
         strategy: What is in the file.
         path: Its name, for people.
-
     """
 
     name: ClassVar[str] = "Retargeted"
@@ -61,7 +58,6 @@ def is_of_another_cluster(strategy: Strategy, spec: ResourceSpec) -> bool:
     Args:
         strategy: S.
         spec: D.
-
     """
     used, known = set(_devices(strategy)), {device.name for device in spec.devices}
     hosts = {host_of(device) for device in used}
@@ -93,7 +89,6 @@ def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
         >>> found = retargeted_to(PSLoadBalancing().build(graph, two), graph, three)
         >>> sorted(synchronizer.home for _, synchronizer in found.synchronizers)
         ['c:CPU:0', 'd:CPU:0', 'e:CPU:0']
-
     """
     before = list(dict.fromkeys(map(host_of, _devices(strategy))))
     destinations = _Destinations(before, spec)

@@ -10,8 +10,6 @@ from autodist.transport import CODED_SHARE
 if TYPE_CHECKING:
     from autodist.strategies.synchronizers import Synchronizer
 
-__all__ = ["ShardMessages", "host_of"]
-
 
 @dataclass(frozen=True)
 class ShardMessages:
@@ -46,7 +44,6 @@ class ShardMessages:
         kept_bytes: What each host has of activations and weights that it gathers for that.
         rebuilt_flops: What each worker computes, for each example of the whole batch, to make the gradient of what was
             sent in its place, or because of tiles.
-
     """
 
     variable: str
@@ -127,7 +124,6 @@ class ShardMessages:
             >>> from autodist.strategies import AllReduceSynchronizer
             >>> ShardMessages("w", None, AllReduceSynchronizer(0, "tcp")).changed(reads=2).reads
             2
-
         """
         other = object.__new__(ShardMessages)
         other.__dict__.update(self.__dict__, **fields)
@@ -140,6 +136,5 @@ def host_of(device: str) -> str:
     Example:
         >>> host_of("fe80::1:CPU:0")
         'fe80::1'
-
     """
     return device.rpartition(":")[0].rpartition(":")[0]

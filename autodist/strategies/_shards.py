@@ -7,8 +7,6 @@ import itertools
 from dataclasses import dataclass
 from math import prod
 
-__all__ = ["Partition", "ShardSlice", "num_shards", "shard_slices"]
-
 Partition = tuple[tuple[int, ...] | int, ...]
 
 
@@ -23,7 +21,6 @@ class ShardSlice:
     Example:
         >>> ShardSlice((2, 0), (2, 3)).slices
         (slice(2, 4, None), slice(0, 3, None))
-
     """
 
     begin: tuple[int, ...]
@@ -54,7 +51,6 @@ def shard_slices(partition: Partition | None, shape: tuple[int, ...]) -> tuple[S
     Example:
         >>> [shard.size for shard in shard_slices((2, (1, 3)), (5, 4))]
         [(3, 1), (3, 3), (2, 1), (2, 3)]
-
     """
     if partition is None:
         return (ShardSlice((0,) * len(shape), shape),)
@@ -79,7 +75,6 @@ def num_shards(partition: Partition | None) -> int:
     Example:
         >>> num_shards((2, (1, 3), 1))
         4
-
     """
     return prod(entry if isinstance(entry, int) else len(entry) for entry in partition or ())
 

@@ -19,18 +19,6 @@ from autodist.errors import StrategyError
 from autodist.registry import Tagged, plain, raise_mistakes, read, shared, suggestion
 from autodist.strategies.synchronizers import AllReduceSynchronizer, Synchronizer, TileSynchronizer, synchronizers
 
-__all__ = [
-    "PACK_BYTES",
-    "SCHEMA_VERSION",
-    "Communicator",
-    "GraphCommunicator",
-    "GraphConfig",
-    "ShardConfig",
-    "Strategy",
-    "VariableConfig",
-    "is_factors",
-]
-
 SCHEMA_VERSION = 1
 PACK_BYTES = 1 << 19
 """Up to this size small values share messages: on links of 1 Gbit/s as good as any other size, or better."""
@@ -54,7 +42,6 @@ class ShardConfig:
     Attributes:
         synchronizer: How its values meet.
         compressor: Name of the encoder and decoder of its messages; None sends them as they are.
-
     """
 
     synchronizer: Annotated[Synchronizer, Tagged(synchronizers)]
@@ -67,7 +54,6 @@ def is_factors(compressor: str | None) -> bool:
     Example:
         >>> is_factors("SufficientFactors()"), is_factors("FP16")
         (True, False)
-
     """
     return compressor is not None and _FACTORS.fullmatch(compressor) is not None
 
@@ -86,7 +72,6 @@ class VariableConfig:
         >>> from autodist.strategies import PSSynchronizer
         >>> VariableConfig.whole("w", PSSynchronizer("a:CPU:0")).synchronizer.home
         'a:CPU:0'
-
     """
 
     variable: str
@@ -118,7 +103,6 @@ class GraphConfig:
         communicator: What carries the small per-step state: batch size, loss, metrics. Next to parameter servers it
             is ``tcp``, which also carries what they get and give.
         pack_bytes: In records of earlier versions: up to this size, what a server got and gave shared messages.
-
     """
 
     replicas: tuple[str, ...]
@@ -150,7 +134,6 @@ class Strategy:
         True
         >>> strategy.groups
         {0: ('w',)}
-
     """
 
     graph: GraphConfig
@@ -162,7 +145,6 @@ class Strategy:
 
         Raises:
             StrategyError: If the strategy has none.
-
         """
         if variable not in self._by_name:
             near = suggestion(variable, self._by_name)
@@ -243,7 +225,6 @@ class Strategy:
 
         Raises:
             StrategyError: Lists every unknown, missing, doubled or ill-typed key; or the schema is a newer one.
-
         """
         mistakes: list[str] = []
         content = _content(text, mistakes)
@@ -265,7 +246,6 @@ class Strategy:
 
         Raises:
             StrategyError: If it can't be read, or for the reasons of :meth:`from_json`; names the file.
-
         """
         try:
             text = Path(path).read_text(encoding="utf-8")

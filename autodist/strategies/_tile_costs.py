@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.strategies._strategy import Strategy, VariableConfig
 
-__all__ = ["TileCosts", "tile_costs", "tiled_dims"]
-
 
 @dataclass(frozen=True)
 class TileCosts:
@@ -29,7 +27,6 @@ class TileCosts:
         parts: Replicas that share the step.
         everywhere: Names of variables whose gradient each replica has whole.
         repeated_flops: What each replica computes besides its own part, for each example of the batch.
-
     """
 
     sent_bytes: float = 0.0
@@ -70,7 +67,6 @@ def tile_costs(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
         >>> from autodist.strategies import GraphConfig, Strategy
         >>> tile_costs(Strategy(GraphConfig(("a:CPU:0",), "tcp"), ()), TrainingGraph(None, (), (), (), ()), 32).waits
         0
-
     """
     tiled = [config for config in strategy.variables if _is_tiled(config)]
     if not tiled or graph.graph_def is None:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["DEFAULT_BATCH_SIZE", "traffic"]
-
 DEFAULT_BATCH_SIZE = 128
 """Examples in a global batch where neither the caller nor the graph says how many."""
 
@@ -61,7 +59,6 @@ def traffic(
         >>> found = traffic(AllReduce(communicator="collective").build(graph, spec), graph, spec)
         >>> found.flows[0].sent["localhost"]  # 2 (n - 1) / n of 1 MB
         1500000.0
-
     """
     require_types(strategy)
     size = batch_size or graph.batch_size or DEFAULT_BATCH_SIZE

@@ -18,8 +18,6 @@ from autodist.resource_spec import ResourceSpec
 from autodist.runtime import Recorder
 from autodist.wording import counted
 
-__all__ = ["Certificate", "Difference", "certify", "compare_recordings"]
-
 _SEED = 20260
 _SAID, _DIFFERS = "autodist: ", "those of one device"
 _RECORDED = Path("recorded")  # in the run's directory, which is brought back from other machines

@@ -9,8 +9,6 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-__all__ = ["Connection", "sent_bytes", "wire_bytes"]
-
 Connection: TypeAlias = tuple[tuple[str, int], tuple[str, int]]
 """The own end and the other end of a TCP connection, each as address and port."""
 
@@ -33,7 +31,6 @@ def wire_bytes() -> dict[Connection, tuple[int, int]]:
         ...         received = other.recv(5, socket.MSG_WAITALL)
         ...         wire_bytes()[other.getsockname(), other.getpeername()]
         (0, 5)
-
     """
     found: dict[Connection, tuple[int, int]] = {}
     for descriptor in _sockets():

@@ -7,8 +7,6 @@ from typing import Any
 
 from autodist.timeline._spans import KINDS, Span, StepTimeline
 
-__all__ = ["to_chrome"]
-
 _MICROSECONDS = 1e6
 _STEP_TRACK = 0
 _TRACKS_PER_KIND = 1000
@@ -22,7 +20,6 @@ def to_chrome(timeline: StepTimeline) -> dict[str, Any]:
     Example:
         >>> timeline = StepTimeline.of(["a"], [])  # doctest: +SKIP
         >>> json.dump(to_chrome(timeline), open("timeline.json", "w"))  # doctest: +SKIP
-
     """
     events = list(_steps(timeline))
     for rank in range(len(timeline.hosts)):

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-__all__ = ["KINDS", "Kind", "Span", "StepTimeline", "WorkerTimeline"]
-
 Kind: TypeAlias = Literal["compute", "pull", "push", "collective", "wait", "serve"]
 KINDS: tuple[Kind, ...] = ("compute", "pull", "push", "collective", "wait", "serve")
 """What a worker computes; bytes that it gets from another one; those that a server gets of it; a collective, with the
@@ -31,7 +29,6 @@ class Span:
         end_s: When it was done.
         num_bytes: Sent bytes; 0 for what sends nothing.
         peer: For bytes, the rank of the worker that they came from; else its own.
-
     """
 
     kind: Kind
@@ -54,7 +51,6 @@ class WorkerTimeline:
         start_s: When its step began, by its clock.
         end_s: When it was done.
         spans: What ran.
-
     """
 
     rank: int
@@ -91,7 +87,6 @@ class StepTimeline:
         begins_s: By rank, when the worker's step began; the first one at 0.
         ends_s: By rank, when it was done.
         spans: What ran, the first one first.
-
     """
 
     hosts: tuple[str, ...]
@@ -106,7 +101,6 @@ class StepTimeline:
         Args:
             hosts: By rank, their names.
             workers: One for each, in any order.
-
         """
         by_rank = sorted(workers, key=lambda worker: worker.rank)
         offsets_s = [worker.offset_s for worker in by_rank]

@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from autodist.timeline._spans import Kind, Span, StepTimeline
 
-__all__ = ["WorkerSummary", "summarize"]
-
 _Interval: TypeAlias = tuple[float, float]
 _COMMUNICATION: frozenset[Kind] = frozenset(("pull", "push", "collective"))
 
@@ -28,7 +26,6 @@ class WorkerSummary:
         idle_s: The rest: it waits for another worker's word, or for Python.
         received_bytes: Bytes that it got from other workers; those of collectives are not known.
         sent_bytes: Bytes that others got from it.
-
     """
 
     host: str

@@ -24,8 +24,6 @@ from autodist.transport._peer_handshake import (
 )
 from autodist.transport._rejected_peers import RejectedPeers
 
-__all__ = ["answered"]
-
 _STRANGER_S = 3.0
 """How long a caller may take, in all, to prove that it is of the run."""
 _AT_ONCE = 128
@@ -64,7 +62,6 @@ class _Callers:
         listener: Where they come.
         rank: This worker.
         secret: What only the workers of this run know.
-
     """
 
     def __init__(self, listener: socket.socket, rank: int, secret: bytes) -> None:
@@ -166,7 +163,6 @@ def answered(
         awaited: The ranks that are expected.
         secret: What only the workers of this run know.
         until_s: Until when they are awaited, by the monotonic clock.
-
     """
     found: dict[int, Connection] = {}
     with contextlib.ExitStack() as stack, _Callers(listener, rank, secret) as callers:

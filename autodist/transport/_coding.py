@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CODED_SHARE", "LEAST_CODED_BYTES", "is_coded"]
-
 CODED_SHARE = 7 / 8
 """What part of its bytes a float needs there: four bits replace the eight of its exponent.
 
@@ -21,6 +19,5 @@ def is_coded(bandwidth_gbps: float) -> bool:
     Example:
         >>> is_coded(0.25), is_coded(10.0)
         (True, False)
-
     """
     return bandwidth_gbps <= _CODED_GBPS

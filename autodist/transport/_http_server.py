@@ -10,8 +10,6 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["HttpServer"]
-
 _STRANGER_S = 10.0
 """How long a client may take, in all, to show the secret."""
 _MOST_STRANGERS = 512
@@ -25,7 +23,6 @@ class HttpServer(ThreadingHTTPServer):
         address: To listen on; the port 0 leaves it to the system.
         handler: Answers the requests.
         tls: By which connections are encrypted, if they are.
-
     """
 
     daemon_threads = True

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from autodist.errors import LaunchError
 
-__all__ = ["connect", "disconnect", "is_built", "refuse", "register", "withdraw"]
-
 _NAME = "_collectives*.so"
 KEY_BYTES = 32
 _MOST_WORDS = 4 << 10  # as in native/operation.cc
@@ -30,7 +28,6 @@ def register() -> None:
 
     Raises:
         LaunchError: The library is not there, or this TensorFlow has not the functions that it needs.
-
     """
     import tensorflow  # noqa: F401  its library must be loaded
 
@@ -61,7 +58,6 @@ def connect(
 
     Raises:
         LaunchError: Some worker has not the key of its connection.
-
     """
     count = len(sockets)
     assert len(shares) == len(coding) == count, (sockets, shares, coding)
@@ -95,7 +91,6 @@ def refuse(question: str, tensors: int, rank: int, words: str) -> bool:
 
     Returns:
         Whether they could be sent; else the workers are connected no more.
-
     """
     said = words.encode(errors="replace").replace(b"\0", b"")[:_MOST_WORDS]
     return bool(_library().autodist_refuse(question.encode(), tensors, rank, said))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 
-__all__ = ["ips_of", "source_towards"]
-
 _DISCARD = 9  # a port that nothing is sent to
 
 
@@ -22,7 +20,6 @@ def source_towards(address: str) -> str:
 
     Raises:
         OSError: There is no way to it.
-
     """
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as end:
         end.connect((address, _DISCARD))

@@ -9,19 +9,6 @@ import struct
 import sys
 from typing import NamedTuple
 
-__all__ = [
-    "HELLO_BYTES",
-    "NONCE_BYTES",
-    "OPENING",
-    "PROOF_BYTES",
-    "Connection",
-    "difference",
-    "encryption_key",
-    "hello",
-    "parsed",
-    "proof",
-]
-
 _MARK = b"ADtp"
 _VERSION = 2
 """Version of messages, and of what precedes them: see ``native/peer.h``. Another number for each change."""
@@ -40,7 +27,6 @@ class Connection(NamedTuple):
     Attributes:
         socket: It is connected.
         key: What both can encrypt by; of this connection alone, and never told.
-
     """
 
     socket: socket.socket

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 
-__all__ = ["RejectedPeers"]
-
 _LOG = logging.getLogger("autodist")
 _MOST_TOLD = 10
 
@@ -15,7 +13,6 @@ class RejectedPeers:
 
     Example:
         >>> RejectedPeers().tell("a stranger at 10.0.0.9 was sent away")
-
     """
 
     def __init__(self) -> None:

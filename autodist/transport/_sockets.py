@@ -23,8 +23,6 @@ from autodist.transport._peer_handshake import (
     proof,
 )
 
-__all__ = ["Endpoint", "connected", "listening"]
-
 _UNSENT_BYTES = 256 << 10
 """How much may wait inside the system: what is more urgent can't overtake it any more."""
 _SILENCE_S = 120
@@ -66,7 +64,6 @@ def connected(
 
     Raises:
         LaunchError: Some can't be reached, or don't come; names all of them.
-
     """
     until_s = time.monotonic() + timeout_s
     with contextlib.ExitStack() as stack:

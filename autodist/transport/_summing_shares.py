@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["PLACES", "owner_places", "reduction_shares"]
-
 PLACES = 1 << 16
 """How many places the shares of all hosts have together."""
 _UNDIVIDED_BYTES, _LEAST_PART_BYTES = 32 << 10, 16 << 10  # as in native/operation.cc
@@ -26,7 +24,6 @@ def reduction_shares(rates: Sequence[float]) -> tuple[float, ...]:
         (0.3333333333333333, 0.3333333333333333, 0.3333333333333333, 0.0)
         >>> reduction_shares([1.0, 1.0])
         (0.5, 0.5)
-
     """
     count = len(rates)
     if count < 3:  # each of two sends the whole tensor, whatever it sums
@@ -56,7 +53,6 @@ def owner_places(sizes: Sequence[int], count: int) -> list[int | None]:
     Example:
         >>> owner_places([1000, 1000, 1 << 20], 2)
         [16384, 49152, None]
-
     """
     loads = [0.0] * count
     places: list[int | None] = []

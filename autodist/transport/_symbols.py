@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["redirect", "restore", "slots_of"]
-
 _PT_DYNAMIC = 2
 _DT_PLTRELSZ, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_JMPREL = 2, 5, 6, 10, 23
 _RELOCATION = [("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")]
@@ -55,7 +53,6 @@ def redirect(function: str, library: str, address: int) -> dict[int, int]:
 
     Returns:
         By slot, what was called before; empty where the system or the libraries are others than expected.
-
     """
     before = {slot: ctypes.c_uint64.from_address(slot).value for slot in slots_of(function, library)}
     written = _write(dict.fromkeys(before, address))
@@ -95,7 +92,6 @@ def slots_of(function: str, library: str) -> list[int]:
     Args:
         function: Its name.
         library: What the names of the libraries' files begin with.
-
     """
     if not sys.platform.startswith("linux") or sys.maxsize < 2**32:
         return []

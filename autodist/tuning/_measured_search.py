@@ -54,8 +54,6 @@ from autodist.tuning._search_result import Baseline, SearchObserver, SearchResul
 from autodist.tuning._served import served
 from autodist.tuning._turns import TrialSchedule
 
-__all__ = ["SIMULATORS", "SearchRequest", "search"]
-
 SIMULATORS: Mapping[str, Callable[[], Simulator]] = {
     EventSimulator.name: EventSimulator,
     AnalyticSimulator.name: AnalyticSimulator,
@@ -95,7 +93,6 @@ class SearchRequest:
 
     Raises:
         UsageError: There is no such searcher, simulator, aspect, utility or strategy; all mistakes at once.
-
     """
 
     store: Path
@@ -216,7 +213,6 @@ def search(request: SearchRequest, job: Job, launcher: ClusterLauncher, observer
         SimulatorError: The simulator is in a file that can't be read.
         StoreError: The store can't be used, or has nothing to take up.
         UsageError: The cheapest is wanted and hosts have no price, or rules name no variable or no choice.
-
     """
     utility_of(request.utility, job.spec)
     request.check_files()

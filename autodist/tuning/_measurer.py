@@ -25,8 +25,6 @@ from autodist.strategies import Strategy
 from autodist.timeline import StepTimeline
 from autodist.tuning._turns import TrialFailed, TrialSchedule, Turns
 
-__all__ = ["LaunchedMeasurer"]
-
 _T = TypeVar("_T")
 _USUAL = TrialSchedule()
 
@@ -89,7 +87,6 @@ class LaunchedMeasurer:
         subject: What :meth:`profile` runs; None until the step is captured.
         has_own_batches: Whether each worker brings a batch of its own, so that more workers have a larger global batch;
             known when the graph is.
-
     """
 
     def __init__(
@@ -119,7 +116,6 @@ class LaunchedMeasurer:
 
         Raises:
             LaunchError: They could not be started.
-
         """
         while True:
             run_dir = None if self._job.run_dir is None else self._job.run_dir / f"workers-{self.starts}"
@@ -161,7 +157,6 @@ class LaunchedMeasurer:
         Raises:
             SearchFailed: The script has ended without one.
             SearchInterrupted: Somebody has ended it.
-
         """
         gang = self._workers()
         try:
@@ -182,7 +177,6 @@ class LaunchedMeasurer:
         Raises:
             SearchInterrupted: Somebody has ended the workers.
             SearchFailed: They can't be started any more.
-
         """
         gang = self._workers()
         keys = TrialKeys(gang.orders)
@@ -206,7 +200,6 @@ class LaunchedMeasurer:
         Raises:
             SearchInterrupted: Somebody has ended the workers.
             SearchFailed: They can't be started any more.
-
         """
         return self._tried(number, lambda trial: trial.measure(strategy, hopeless_s))
 
@@ -216,7 +209,6 @@ class LaunchedMeasurer:
         Raises:
             SearchInterrupted: Somebody has ended the workers.
             SearchFailed: They can't be started any more.
-
         """
         return self._tried(0, lambda trial: trial.floor())
 
@@ -226,7 +218,6 @@ class LaunchedMeasurer:
         Raises:
             SearchInterrupted: Somebody has ended the workers.
             SearchFailed: They can't be started any more.
-
         """
         found = self._tried(0, lambda trial: trial.trace(strategy))
         if isinstance(found, Failure):
@@ -334,7 +325,6 @@ class LaunchedMeasurer:
         Raises:
             TrialFailed: They are not there within the time.
             _WorkersEnded: The workers have ended before.
-
         """
 
         def found(values: Mapping[str, bytes]) -> list[dict[str, Any]]:

@@ -18,8 +18,6 @@ from autodist.tuning._measured_search import SearchRequest, search
 from autodist.tuning._search_result import SearchResult
 from autodist.tuning._turns import TrialSchedule
 
-__all__ = ["OpenStudy", "StudyCallback", "create_study"]
-
 StudyCallback: TypeAlias = "Callable[[OpenStudy, Trial], None]"
 _PLAN = SearchPlan(finalists=3, reference=10)
 
@@ -31,7 +29,6 @@ class OpenStudy(TrialsView):
     Attributes:
         request: What is searched, and how.
         result: What the last :meth:`optimize` came to; None before.
-
     """
 
     request: SearchRequest
@@ -78,7 +75,6 @@ class OpenStudy(TrialsView):
 
         Raises:
             AutoDistError: As :func:`search`.
-
         """
         cluster = spec if isinstance(spec, ResourceSpec) else ResourceSpec.from_file(Path(spec))
         job = Job(Path(script), cluster, tuple(script_args))
@@ -105,7 +101,6 @@ class OpenStudy(TrialsView):
             >>> study.enqueue_trial("AllReduce(chunk_size=16)")
             >>> study.request.also
             ('AllReduce(chunk_size=16)',)
-
         """
         self.request = replace(self.request, also=(*self.request.also, strategy))
 
@@ -180,7 +175,6 @@ def create_study(
         ()
         >>> study.optimize("train.py", "cluster.yml", n_trials=100)                          # doctest: +SKIP
         >>> study.best_trial.step_s                                                          # doctest: +SKIP
-
     """
     return OpenStudy(
         SearchRequest(

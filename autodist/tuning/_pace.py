@@ -6,8 +6,6 @@ import math
 import time
 from collections.abc import Callable
 
-__all__ = ["Pace"]
-
 
 class Pace:
     """Estimates what is left of a search, first of trials, then of the best that are measured again.
@@ -15,7 +13,6 @@ class Pace:
     Args:
         bound_s: When the search ends at the latest, in seconds from now; None for no bound.
         clock: Seconds.
-
     """
 
     def __init__(self, bound_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,7 +28,6 @@ class Pace:
         Args:
             more: How many trials are still to come.
             then_s: How long what comes after them will take.
-
         """
         self._last_s = self._clock()
         self._ended += 1

@@ -15,8 +15,6 @@ from autodist.simulator import Profile, ProfileCache
 from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._served import served
 
-__all__ = ["ProfiledStep", "find_profile", "profile"]
-
 
 @dataclass(frozen=True)
 class ProfiledStep:
@@ -26,7 +24,6 @@ class ProfiledStep:
         graph: The step.
         profile: Its profile.
         path: Where the cache has it; None if it can't be written.
-
     """
 
     graph: TrainingGraph
@@ -53,7 +50,6 @@ def profile(
         SearchFailed: The script has no training step, or fails before it.
         SearchInterrupted: Ctrl-C.
         WorkerFailed: The step could not be measured.
-
     """
     measurer = LaunchedMeasurer(launcher, job, restarts=False)
 
@@ -74,7 +70,6 @@ def find_profile(
         graph: The step.
         cache: Where profiles are kept.
         notice: Told where the profile is from, or why there is none.
-
     """
     assert measurer.subject is not None, "the step is captured first"
     try:

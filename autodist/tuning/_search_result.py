@@ -8,8 +8,6 @@ from typing import Protocol
 
 from autodist.search import Space, Trial, Verdict, drift_of
 
-__all__ = ["Baseline", "SearchObserver", "SearchResult"]
-
 
 @dataclass(frozen=True)
 class Baseline:
@@ -19,7 +17,6 @@ class Baseline:
         name: As users write it.
         trial: Its trial; that of another baseline if it is the same strategy. None if it was not tried.
         why_not: Why it does not fit the graph or the cluster, empty if it does.
-
     """
 
     name: str
@@ -39,7 +36,6 @@ class SearchResult:
         duration_s: Duration of this search.
         starts: How often workers were started.
         batch_size: Examples in the global batch.
-
     """
 
     verdict: Verdict

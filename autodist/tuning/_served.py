@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from autodist.tuning._measurer import LaunchedMeasurer
 
-__all__ = ["served"]
-
 _T = TypeVar("_T")
 
 
@@ -23,7 +21,6 @@ def served(measurer: LaunchedMeasurer, act: Callable[[], _T], name: str) -> _T:
 
     Returns:
         What it returns; what it raises is raised.
-
     """
     results: list[_T] = []
     errors: list[BaseException] = []

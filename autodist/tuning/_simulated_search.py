@@ -31,8 +31,6 @@ from autodist.tuning._measured_search import SIMULATORS, SearchRequest
 from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._search_result import SearchObserver
 
-__all__ = ["OFFLINE_SIMULATORS", "OfflineResult", "captured_graph", "offline_simulator", "search_offline"]
-
 OFFLINE_SIMULATORS = (EventSimulator.name, AnalyticSimulator.name)
 """Those that know something before anything is measured."""
 
@@ -53,7 +51,6 @@ class OfflineResult:
         why_not: By name, baselines that don't fit the graph or the cluster, and why.
         wanted: How many proposals were to be looked at, on all clusters.
         duration_s: Duration of the search.
-
     """
 
     domain: Domain
@@ -70,7 +67,6 @@ def offline_simulator(request: SearchRequest) -> Simulator:
 
     Raises:
         UsageError: It can't, or no simulator knows what is to be searched.
-
     """
     name = request.simulator
     if request.not_simulated:
@@ -105,7 +101,6 @@ def captured_graph(job: Job, launcher: ClusterLauncher) -> TrainingGraph:
         LaunchError: It could not be started.
         SearchFailed: The script has no training step.
         SearchInterrupted: Ctrl-C.
-
     """
     measurer = LaunchedMeasurer(launcher, replace(job, spec=ResourceSpec.local(cpus=1)))
     with ThreadPoolExecutor(1) as beside:
@@ -136,7 +131,6 @@ def search_offline(
     Raises:
         UsageError: For the reasons of :func:`offline_simulator`, or the cheapest is wanted and hosts have no price.
         SpaceEmpty: The rules leave nothing, or nothing fits into the hosts' memory.
-
     """
     began = time.monotonic()
     simulator = offline_simulator(request)

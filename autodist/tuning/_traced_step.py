@@ -16,8 +16,6 @@ from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._served import served
 from autodist.tuning._turns import TrialSchedule
 
-__all__ = ["TracedStep", "timeline"]
-
 
 @dataclass(frozen=True)
 class TracedStep:
@@ -27,7 +25,6 @@ class TracedStep:
         strategy: What it went by.
         step_s: Seconds of a step that is not traced, the median.
         timeline: Timeline of one that is.
-
     """
 
     strategy: Strategy
@@ -54,7 +51,6 @@ def timeline(
         SearchFailed: The script has no training step, or fails before it.
         SearchInterrupted: Ctrl-C.
         WorkerFailed: The step could not be run by the strategy.
-
     """
     measurer = LaunchedMeasurer(launcher, job, schedule, restarts=False)
 

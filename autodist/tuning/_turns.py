@@ -16,8 +16,6 @@ from autodist.search import Failure, Measurement, Reason
 from autodist.strategies import Strategy
 from autodist.timeline import WorkerTimeline
 
-__all__ = ["TrialFailed", "TrialSchedule", "Turns"]
-
 _FIRST_STEPS = 2
 _FEWEST_STEPS = 3
 _BEYOND, _FAR_BEYOND = 2.0, 4.0  # times hopeless: after warming up, and before
@@ -42,7 +40,6 @@ class TrialSchedule:
 
     Raises:
         UsageError: A time is not above 0, or a number of steps is too small.
-
     """
 
     warm_up: int = 10
@@ -66,7 +63,6 @@ class TrialSchedule:
         Example:
             >>> TrialSchedule(enough_s=10.0).measured_steps(0.5)
             20
-
         """
         enough = min(self.enough_s / max(step_s, 1e-9), self.iterations)
         return min(self.iterations, max(_FEWEST_STEPS, math.ceil(enough)))
@@ -78,7 +74,6 @@ def is_beyond(steps_s: Sequence[float], bound_s: float) -> bool:
     Example:
         >>> is_beyond([2.0, 2.1, 1.9, 2.0], 1.5), is_beyond([2.0, 1.0, 3.0, 1.8], 1.5)
         (True, False)
-
     """
     if len(steps_s) < _FEWEST_STEPS:
         return False
@@ -105,7 +100,6 @@ class Turns:
 
     Attributes:
         is_left_alone: Whether a failure has left the workers as they were.
-
     """
 
     def __init__(self, coordinator: CoordinatorServer, wait: Wait, keys: TrialKeys, schedule: TrialSchedule) -> None:
@@ -122,7 +116,6 @@ class Turns:
 
         Raises:
             TrialFailed: It came to no end.
-
         """
         measured = self._measured(strategy.to_json().encode(), hopeless_s)
         self._stop()
@@ -133,7 +126,6 @@ class Turns:
 
         Raises:
             TrialFailed: It came to no end.
-
         """
         measured = self._measured(TrialKeys.FLOOR, None)
         self._stop()
@@ -144,7 +136,6 @@ class Turns:
 
         Raises:
             TrialFailed: It came to no end.
-
         """
         measured = self._measured(strategy.to_json().encode(), None)
         for _ in range(2):  # in the first one TensorFlow prepares what it runs

@@ -16,8 +16,6 @@ from typing import Any
 from autodist.after_import import after_import
 from autodist.coordination import ChiefFiles, Worker
 
-__all__ = ["leave_saving_to_chief", "tell_of_saving"]
-
 _Wrap = Callable[[Callable[..., Any], str], Callable[..., Any]]
 
 

@@ -18,8 +18,6 @@ from autodist.errors import AutoDistError, WorkerFailed
 from autodist.installation import explain_import_error
 from autodist.user_code import is_user_code, shown_file
 
-__all__ = ["note_of", "trace_of"]
-
 _ECHOES = frozenset({"UnavailableError", "AbortedError"})
 _MEMORY_HINT = (
     "this worker's memory is full: take a smaller batch, more workers, or a strategy that divides the variables "
@@ -77,7 +75,6 @@ def note_of(error: BaseException, script: str, exit_code: int = 1) -> FailureNot
         error: The exception.
         script: The script's path, as it was given.
         exit_code: What the process is about to return.
-
     """
     told = _told(error)
     calls = [call for call, _ in itertools.groupby(told.calls)][-_MOST_CALLS:]

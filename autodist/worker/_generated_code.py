@@ -9,15 +9,12 @@ from types import ModuleType, SimpleNamespace
 
 from autodist.after_import import after_import
 
-__all__ = ["keep_generated_code_in"]
-
 
 def keep_generated_code_in(directory: Path) -> None:
     """Have TensorFlow write the code that it generates into a directory that is removed after the worker.
 
     Args:
         directory: Must exist.
-
     """
 
     def replace(module: ModuleType) -> None:

@@ -13,8 +13,6 @@ from typing import Any
 
 from autodist.after_import import after_import
 
-__all__ = ["keep_caches_apart"]
-
 
 def keep_caches_apart(rank: int) -> None:
     """Have what this process caches go to files next to those that the script names.

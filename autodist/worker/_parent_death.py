@@ -8,8 +8,6 @@ import signal
 
 from autodist.errors import LaunchError
 
-__all__ = ["die_with_parent"]
-
 _PR_SET_PDEATHSIG = 1
 
 
@@ -21,7 +19,6 @@ def die_with_parent(parent_pid: int) -> None:
 
     Raises:
         LaunchError: The parent had ended before this call.
-
     """
     if hasattr(signal, "SIGKILL") and os.path.isdir("/proc"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -11,8 +11,6 @@ from autodist.after_import import after_import
 from autodist.coordination import WorkerEnvironment
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["make_room"]
-
 _SYSTEM_ALLOCATOR = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
 """By default TensorFlow keeps all memory that it has ever had for tensors."""
 

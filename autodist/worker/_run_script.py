@@ -12,8 +12,6 @@ from autodist.coordination import FailureNote, say_last
 from autodist.errors import AutoDistError
 from autodist.worker._exceptions import note_of, trace_of
 
-__all__ = ["Ending", "run_module", "run_script"]
-
 _INTERRUPTED = 130
 
 
@@ -24,7 +22,6 @@ class Ending:
     Attributes:
         exit_code: What the process is to return, 0 to 255.
         note: What to tell of the failure; None if there was none.
-
     """
 
     exit_code: int
@@ -54,7 +51,6 @@ def run_module(name: str, root: str, args: Sequence[str]) -> Ending:
         name: The module's.
         root: The directory that has it, or its top package.
         args: Its arguments.
-
     """
     sys.argv = [name, *args]
     _import_from(os.getcwd() if root in sys.path[1:] else root)

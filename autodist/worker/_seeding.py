@@ -8,15 +8,12 @@ from types import ModuleType
 
 from autodist.after_import import after_import
 
-__all__ = ["seed_when_imported"]
-
 
 def seed_when_imported(seed: int) -> None:
     """Seed Python now, and Keras with TensorFlow and NumPy as soon as the script has imported TensorFlow.
 
     Args:
         seed: 0 to 2**32 - 1, what NumPy takes.
-
     """
     random.seed(seed)
     imported: set[str] = set()

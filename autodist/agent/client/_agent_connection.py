@@ -31,7 +31,6 @@ class AgentConnection:
         complaints: What comes on its standard error.
         heartbeat_s: Longest silence after which the agent is lost.
         is_full: Asked before more is read; while it is true, nothing is, and those who write there have to wait.
-
     """
 
     def __init__(
@@ -75,7 +74,6 @@ class AgentConnection:
             LaunchError: It can't be asked for. Both are raised here; what follows is raised by the result.
             TimedOut: What was asked for took longer than it was given.
             LaunchError: It was refused; says why.
-
         """
         if self._over.is_set():
             raise self._lost()

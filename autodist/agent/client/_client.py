@@ -53,7 +53,6 @@ class Fetched:
     Attributes:
         files: Content by path below the directory, with ``/`` between the parts.
         left_out: Paths of the files that would have exceeded the bounds, or could not be read.
-
     """
 
     files: Mapping[str, bytes]
@@ -73,7 +72,6 @@ class Agent:
     Attributes:
         machine: Where it is.
         greeting: What it reports about itself.
-
     """
 
     def __init__(
@@ -122,7 +120,6 @@ class Agent:
         Raises:
             HostUnreachable: The machine can't be reached, has no such Python, an older one than 3.10, or says nothing
                 in time. What it said instead is in the message.
-
         """
         settings = Settings(run_id, f"<autodist {secrets.token_hex(16)}>\n", heartbeat_s, grace_s, isolate)
         loop = asyncio.get_running_loop()
@@ -155,7 +152,6 @@ class Agent:
             TimedOut: It did not return in time.
             LaunchError: It raised; the message is that of its exception.
             HostUnreachable: The agent is lost.
-
         """
         return await self._line.ask("call", function=function, arguments=arguments, timeout_s=timeout_s)
 
@@ -171,7 +167,6 @@ class Agent:
             TimedOut: It took longer.
             LaunchError: It can't be written there.
             HostUnreachable: The agent is lost.
-
         """
         return await self._bounded(self._put(name, content), timeout_s, f"writing `{name}`")
 
@@ -203,7 +198,6 @@ class Agent:
         Raises:
             TimedOut: It took longer.
             HostUnreachable: The agent is lost.
-
         """
         bounds = {"most_files": most_files, "most_bytes": most_bytes}
         return await self._bounded(self._fetch(below, bounds), timeout_s, "fetching files")
@@ -236,7 +230,6 @@ class Agent:
         Raises:
             LaunchError: It can't listen.
             HostUnreachable: The agent is lost.
-
         """
         self._relays.append((address, port))
         here: int = await self._line.ask("relay", relay=len(self._relays) - 1)
@@ -258,7 +251,6 @@ class Agent:
         Raises:
             LaunchError: It can't be started; the message says whether program or directory is the reason.
             HostUnreachable: The agent is lost.
-
         """
         self._ranks.add(rank)
         try:
@@ -301,7 +293,6 @@ class Agent:
 
         Raises:
             HostUnreachable: The agent is lost.
-
         """
         left: list[int] = await self._line.ask("stop", now=now)
         return tuple(left)

@@ -18,7 +18,6 @@ class ErrorOutput:
 
     Args:
         channel: The agent's.
-
     """
 
     def __init__(self, channel: Channel) -> None:

@@ -29,7 +29,6 @@ class Handshake:
         machine: Where the channel leads to.
         channel: Open, and the agent's text written to it.
         complaints: What comes on its standard error.
-
     """
 
     def __init__(self, machine: Machine, channel: Channel, complaints: ErrorOutput) -> None:
@@ -49,7 +48,6 @@ class Handshake:
 
         Raises:
             HostUnreachable: There was none; the channel is closed then.
-
         """
         try:
             told, rest = await self._bounded(marker.encode(), timeout_s, told_s)
@@ -89,7 +87,6 @@ class Handshake:
 
         Raises:
             HostUnreachable: It is that of an interpreter that is too old for an agent.
-
         """
         if "guard_pid" in told:
             return Greeting(**told)

@@ -29,7 +29,6 @@ class Requests:
 
     Args:
         holder: Whom they are for.
-
     """
 
     def __init__(self, holder: Holder) -> None:
@@ -51,7 +50,6 @@ class Requests:
 
         Raises:
             FrameError: There is no such request.
-
         """
         name = request.pop("do", None)
         if name == "signal":

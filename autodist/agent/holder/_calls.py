@@ -25,7 +25,6 @@ class CallError(Exception):
     Args:
         message: What happened.
         is_timeout: Whether it is the latter.
-
     """
 
     def __init__(self, message: str, is_timeout: bool = False) -> None:
@@ -38,7 +37,6 @@ async def call(name: str, arguments: Mapping[str, Any], timeout_s: float) -> Any
 
     Raises:
         CallError: There is none of this name, it raised, or it took too long.
-
     """
     function = _find(name)
     loop = asyncio.get_running_loop()

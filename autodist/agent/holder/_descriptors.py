@@ -49,7 +49,6 @@ class DescriptorWriter:
     Args:
         descriptor: Made non-blocking.
         on_broken: Called once when there is no reader any more; later bytes are dropped.
-
     """
 
     def __init__(self, descriptor: int, on_broken: Callable[[], None]) -> None:

@@ -30,7 +30,6 @@ class RunDirectory:
 
     Raises:
         OSError: It can be made neither in the home nor among the temporary files.
-
     """
 
     def __init__(self, run_id: str) -> None:
@@ -108,7 +107,6 @@ def path_below(directory: Path, name: str) -> Path:
 
     Raises:
         ValueError: The name would lead out of it, or to nothing in it.
-
     """
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in parts) or parts[0] in _RESERVED:

@@ -27,7 +27,6 @@ def of_another_run(name: str) -> bool:
     Example:
         >>> of_another_run("RANK"), of_another_run("PATH"), of_another_run("HOROVOD_LOG_LEVEL")
         (True, False, False)
-
     """
     return name in _NAMES or name.startswith(_PREFIXES)
 
@@ -39,7 +38,6 @@ def worker_environment(own: Mapping[str, str], over: Mapping[str, str], parent: 
         own: The agent's.
         over: What the launcher sets.
         parent: The agent's process id, as the worker sees it.
-
     """
     inherited = {name: value for name, value in own.items() if not of_another_run(name)}
     whole = inherited | dict(over) | {"AUTODIST_LAUNCHER_PID": str(parent)}
@@ -61,7 +59,6 @@ def gpus_of_a_job(given: str, wanted: str) -> str:
     Example:
         >>> gpus_of_a_job("2,3", "0,1"), gpus_of_a_job("2,3", "2,3"), gpus_of_a_job("2,3", "-1")
         ('2,3', '2,3', '-1')
-
     """
     entries = given.split(",")
     places = [int(place) for place in wanted.split(",") if place.isdecimal()]

@@ -50,7 +50,6 @@ class Holder:
         place: What the guard has prepared.
         guard: The line to it.
         outside: Descriptor of the ``/proc`` of outside the namespace; -1 if there is none.
-
     """
 
     def __init__(self, settings: Settings, place: PreparedPlace, guard: socket.socket, outside: int) -> None:

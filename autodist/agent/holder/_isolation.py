@@ -60,7 +60,6 @@ def enter_namespace() -> None:
 
     Raises:
         OSError: It may not.
-
     """
     _check(ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWPID))
 
@@ -73,7 +72,6 @@ def mount_proc() -> int:
 
     Raises:
         OSError: It may not.
-
     """
     libc = ctypes.CDLL(None, use_errno=True)
     outside = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)

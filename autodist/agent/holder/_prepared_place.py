@@ -18,7 +18,6 @@ class PreparedPlace:
         guard_pid: The guard's process id, as the machine numbers it.
         is_isolated: Whether the holder is the first process of a PID namespace.
         obstacle: Why it is not although that was asked for; else empty.
-
     """
 
     directory: RunDirectory

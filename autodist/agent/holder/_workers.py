@@ -153,7 +153,6 @@ async def start_worker(
 
     Raises:
         CannotStart: Its directory or its program can't be used.
-
     """
     directory = os.path.join(os.path.expanduser("~"), os.path.expanduser(cwd))
     status, status_writer = os.pipe()
@@ -182,7 +181,6 @@ async def _started(worker: Worker, status: int) -> int:
 
     Raises:
         CannotStart: It does not.
-
     """
     os.set_blocking(status, False)
     said = b""

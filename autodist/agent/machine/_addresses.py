@@ -53,7 +53,6 @@ def reached_by(name: str, others: Sequence[str]) -> tuple[str, str]:
     Args:
         name: What the spec calls this machine.
         others: What it calls the other machines.
-
     """
     own = {ip: interface for interface, ips in interfaces().items() for ip in ips if not _is_loopback(ip)}
     candidates = (*_addresses_of(name), *(_source(ip) for other in others for ip in _addresses_of(other)))

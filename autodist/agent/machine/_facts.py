@@ -39,7 +39,6 @@ def gather(directory: str, name: str, others: Sequence[str], first_port: int, la
         others: What it calls the other machines.
         first_port: First port of the range that servers choose from.
         last_port: The last one of it.
-
     """
     told = versions()
     return {

@@ -35,7 +35,6 @@ def listen(address: str, first_port: int, last_port: int) -> int:
 
     Raises:
         OSError: The address is not one of this machine, or no port is free.
-
     """
     listener = bound(address, first_port, last_port, _BACKLOG)
     threading.Thread(target=_send_away, args=(listener,), name="neighbours", daemon=True).start()

@@ -15,7 +15,6 @@ def bound(address: str, first_port: int, last_port: int, backlog: int) -> socket
 
     Raises:
         OSError: The address is not one of this machine, or no port is free.
-
     """
     ports = range(first_port, last_port + 1)
     for port in random.sample(ports, min(_TRIED, len(ports))):

@@ -42,7 +42,6 @@ def listen(address: str, first_port: int, last_port: int, token: str, lifetime_s
 
     Raises:
         OSError: The address is not one of this machine, or no port is free.
-
     """
     end = bound(address, first_port, last_port, backlog=64)
     threading.Thread(target=_serve, args=(end, token.encode(), time.monotonic() + lifetime_s), daemon=True).start()
@@ -75,7 +74,6 @@ def latency(address: str, port: int, token: str, rounds: int) -> float:
 
     Raises:
         OSError: The connection can't be made, or breaks.
-
     """
     with _connected(address, port, token, _ECHO, _IDLE_S) as end:
         for _ in range(3):
@@ -88,7 +86,6 @@ def bandwidth(address: str, port: int, token: str, warm_up_s: float, measure_s: 
 
     Raises:
         OSError: The connection can't be made, or breaks.
-
     """
     with _connected(address, port, token, _SINK, _IDLE_S) as end:
         end.sendall(_WINDOW.pack(warm_up_s, measure_s))

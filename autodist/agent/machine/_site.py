@@ -30,7 +30,6 @@ def place(address: str, others: Sequence[str]) -> dict[str, str]:
 
     Returns:
         ``address`` and the ``interface`` that has it; both empty if nothing was found.
-
     """
     found, interface = reached_by(address, others)
     return {"address": found, "interface": interface}

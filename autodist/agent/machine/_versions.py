@@ -48,7 +48,6 @@ def versions(python: str = "") -> dict[str, Any]:
 
     Raises:
         RuntimeError: The other interpreter gives no answer.
-
     """
     if python and os.path.realpath(python) != os.path.realpath(sys.executable):
         return _asked(python)

@@ -50,7 +50,6 @@ class Frame(NamedTuple):
 
         Raises:
             FrameError: It is not JSON.
-
         """
         try:
             return json.loads(self.payload)
@@ -63,7 +62,6 @@ def encode(kind: Kind, number: int = 0, payload: bytes = b"") -> bytes:
 
     Raises:
         FrameError: The payload has more than 1 MB.
-
     """
     if len(payload) > MOST_BYTES:
         raise FrameError(f"{len(payload)} bytes are too many for one message, {MOST_BYTES} are allowed")
@@ -75,7 +73,6 @@ def encode_json(kind: Kind, number: int, content: Any) -> bytes:
 
     Raises:
         FrameError: JSON can't hold the content, or it has more than 1 MB.
-
     """
     try:
         text = json.dumps(content)
@@ -92,7 +89,6 @@ class Decoder:
         >>> data = encode(Kind.DATA, 7, b"abc")
         >>> list(decoder.feed(data[:5])), list(decoder.feed(data[5:]))[0].payload
         ([], b'abc')
-
     """
 
     def __init__(self) -> None:
@@ -103,7 +99,6 @@ class Decoder:
 
         Raises:
             FrameError: An unknown kind, or a length beyond the bound; nothing can be made of what follows.
-
         """
         self._buffer += data
         while len(self._buffer) >= _HEADER.size:

@@ -22,7 +22,6 @@ class Greeting:
         directory: Path of the run's directory on the machine.
         is_isolated: Whether the workers get a PID namespace of their own.
         not_isolated_because: Why they don't although it was asked for; else empty.
-
     """
 
     python: str

@@ -44,7 +44,6 @@ class Stream:
 
         Raises:
             StreamReset: The stream was given up.
-
         """
         while not (self._received or self._has_ended):
             await self._change()
@@ -62,7 +61,6 @@ class Stream:
 
         Raises:
             StreamReset: The stream was given up.
-
         """
         rest = memoryview(data)
         while rest:
@@ -128,7 +126,6 @@ class Stream:
 
         Raises:
             StreamReset: The stream was given up.
-
         """
         if self._is_reset:
             raise StreamReset
@@ -144,7 +141,6 @@ class Streams:
     Args:
         send: Sends a frame's bytes without waiting.
         drain: Waits until the line has room for more.
-
     """
 
     def __init__(self, send: Callable[[bytes], None], drain: Callable[[], Awaitable[None]]) -> None:
@@ -165,7 +161,6 @@ class Streams:
 
         Raises:
             FrameError: The other side broke the rules.
-
         """
         stream = self._streams.get(frame.number)
         if stream is not None:

@@ -16,8 +16,6 @@ from autodist.errors import UsageError
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["DEFAULT_SPEC", "ClusterOptions", "cluster_options", "load_spec", "resolve_spec"]
-
 DEFAULT_SPEC = Path("cluster.yml")
 """What is read if nothing says which cluster is meant."""
 
@@ -32,7 +30,6 @@ class ClusterOptions:
         hostfile: File of ``--hostfile``.
         workers: Number of ``--workers``.
         replicas: Number of ``--replicas``.
-
     """
 
     spec: str | None = None
@@ -83,7 +80,6 @@ def resolve_spec(cluster: ClusterOptions) -> ResourceSpec:
     Raises:
         UsageError: Options that exclude each other.
         SpecError: What is given has mistakes.
-
     """
     from autodist.resource_spec import ResourceSpec, is_in_slurm, parse_hosts, read_hostfile, read_slurm
 
@@ -127,7 +123,6 @@ def load_spec(path: str | Path) -> ResourceSpec:
 
     Raises:
         SpecError: The file can't be read, or has mistakes.
-
     """
     from autodist.errors import SpecError
     from autodist.resource_spec import ResourceSpec

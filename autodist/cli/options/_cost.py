@@ -10,8 +10,6 @@ import click
 if TYPE_CHECKING:
     from autodist.search import Bill, Study, Utility
 
-__all__ = ["bill_of", "examples_option", "utility_for", "utility_option"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -48,7 +46,6 @@ def utility_for(name: str, study: Study) -> Utility:
 
     Raises:
         UsageError: There is none, or the cluster has no prices.
-
     """
     from autodist.resource_spec import ResourceSpec
     from autodist.search import utility_of

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from autodist.launch import Job, TransportName
     from autodist.resource_spec import ResourceSpec
 
-__all__ = [
-    "JOB_SECTIONS",
-    "OPTIONS_OF_MACHINES",
-    "JobOptions",
-    "job_options",
-    "permission_options",
-    "seconds_option",
-    "transport_option",
-]
-
 _PERMISSIONS = ("encrypt", "allow-open-ports")
 JOB_SECTIONS = {
     "Cluster": ("spec", "hosts", "hostfile", "workers", "replicas"),
@@ -68,7 +58,6 @@ class JobOptions:
 
         Raises:
             UsageError: Some option holds what is not allowed.
-
         """
         from autodist.launch import Job
 

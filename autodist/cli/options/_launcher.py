@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from autodist.launch import ClusterLauncher
     from autodist.report import SearchConsole
 
-__all__ = ["kept_as_run", "new_directory", "silent_launcher"]
-
 
 _INTERRUPTED = 130
 

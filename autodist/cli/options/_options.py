@@ -10,16 +10,6 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-__all__ = [
-    "NamesOption",
-    "RanksType",
-    "debug_option",
-    "environment_options",
-    "is_debugging",
-    "resolve_environment",
-    "typed_options",
-]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _DEBUG = "AUTODIST_DEBUG"
 
@@ -56,7 +46,6 @@ def resolve_environment(variables: Sequence[str], files: Sequence[str]) -> dict[
 
     Raises:
         UsageError: Some of them are no variables, or are not set.
-
     """
     from autodist.launch import is_secret, requested_environment
     from autodist.report import show_warning
@@ -92,7 +81,6 @@ class NamesOption(click.Option):
 
     Args:
         names: What is put into the ``{}`` of the help.
-
     """
 
     def __init__(self, *args: Any, names: Callable[[], Sequence[str]], **kwargs: Any) -> None:
@@ -112,7 +100,6 @@ class RanksType(click.ParamType):  # type: ignore[type-arg]  # generic in the ne
     Example:
         >>> sorted(RanksType().convert("0,4-6", None, None))
         [0, 4, 5, 6]
-
     """
 
     name = "ranks"

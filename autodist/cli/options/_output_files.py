@@ -7,8 +7,6 @@ from pathlib import Path
 
 from autodist.errors import UsageError
 
-__all__ = ["check_output", "write_output"]
-
 
 def check_output(out: str | None, suffix: str = "") -> Path | None:
     """Return where an option's file goes; None if it is not given.
@@ -19,7 +17,6 @@ def check_output(out: str | None, suffix: str = "") -> Path | None:
 
     Raises:
         UsageError: It can't be written there.
-
     """
     if out is None:
         return None
@@ -44,7 +41,6 @@ def write_output(path: Path, text: str) -> None:
 
     Raises:
         UsageError: That is not possible.
-
     """
     from autodist.documents import whole_file
 

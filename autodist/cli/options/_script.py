@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-__all__ = ["ScriptWords", "script_argument"]
-
 
 @dataclass(frozen=True)
 class ScriptWords:
@@ -20,7 +18,6 @@ class ScriptWords:
         text: A path, or the name of a module.
         args: What follows ``--``.
         is_module: Whether it is a module.
-
     """
 
     text: str
@@ -38,7 +35,6 @@ def script_argument(default: str | None = None) -> Callable[[Callable[..., Any]]
 
     Args:
         default: What SCRIPT is if it is not given; None if it must be.
-
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,15 +7,12 @@ from typing import Any
 
 import click
 
-__all__ = ["ScriptCommand", "SectionedCommand"]
-
 
 class SectionedCommand(click.Command):
     """A click command whose help has its options under titles.
 
     Args:
         sections: Names of options, without dashes, by title; those that are in no section come first.
-
     """
 
     def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], **kwargs: Any) -> None:

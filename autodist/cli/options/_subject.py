@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies import Strategy, StrategyBuilder
 
-__all__ = ["Subject", "SubjectOptions", "find_subject", "run_meant", "subject_options"]
-
 
 @dataclass(frozen=True)
 class Subject:
@@ -34,7 +32,6 @@ class Subject:
         batch_size: Examples in a global batch; None for the run's.
         rows: By variable, the rows that a global batch touches.
         exchanged: What replicas exchange before their gradients, as the run has kept it; None without such a run.
-
     """
 
     strategies: tuple[Strategy, ...]
@@ -94,7 +91,6 @@ def find_subject(texts: Sequence[str], options: SubjectOptions) -> Subject:
         GraphError: The graph can't be read.
         SpecError: The cluster can't be read.
         UsageError: A cluster without a graph, or rows of no such variable.
-
     """
     texts = [run_meant(text) for text in texts]
     graph_file = _graph_file(texts, options.graph and run_meant(options.graph), options.step)
@@ -154,7 +150,6 @@ def _rows(texts: Sequence[str], graph: TrainingGraph | None) -> dict[str, int]:
 
     Raises:
         UsageError: Something else, or no such variable; all mistakes are listed.
-
     """
     found: dict[str, int] = {}
     mistakes = []

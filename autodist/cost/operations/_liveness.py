@@ -14,8 +14,6 @@ from autodist.graph.operators import Passes, passes_on
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
 
-__all__ = ["activation_bytes"]
-
 
 def activation_bytes(graph: TrainingGraph, examples: int) -> float:
     """The most that outputs with rows of the batch take at one time, in the order in which the step was traced.
@@ -26,7 +24,6 @@ def activation_bytes(graph: TrainingGraph, examples: int) -> float:
     Args:
         graph: G.
         examples: Examples of the replica's part of the batch.
-
     """
     if graph.graph_def is None:
         return 0.0

@@ -13,8 +13,6 @@ from autodist.graph.operators import operator
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
 
-__all__ = ["DEVICE_FLOPS", "MEMORY_BYTES_PER_S", "NodeCost", "node_costs"]
-
 DEVICE_FLOPS = 5e10
 """Floating-point operations per second of a device of which nothing is known: a CPU core with wide vectors."""
 
@@ -31,7 +29,6 @@ class NodeCost:
     Attributes:
         flops: Floating-point operations.
         bytes: What it reads and writes.
-
     """
 
     flops: float
@@ -50,7 +47,6 @@ def node_costs(graph: TrainingGraph, batch_size: int) -> dict[str, NodeCost]:
     Args:
         graph: G, with its GraphDef.
         batch_size: Takes the place of dims that the graph leaves open.
-
     """
     return _Costs(FunctionBodies(graph.graph_def), batch_size).by_node(graph.analysis.nodes)
 

@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 from autodist.graph import data_inputs, node_of, split_tensor, tensor_shape
 from autodist.graph.operators import Kind, is_kind, passes_on
 
-__all__ = ["Sizes"]
-
 _Shape: TypeAlias = "tuple[int | None, ...]"
 
 
@@ -24,7 +22,6 @@ class Sizes:
     Args:
         nodes: Nodes of the step, by name.
         batch_size: Examples.
-
     """
 
     def __init__(self, nodes: Mapping[str, Any], batch_size: int) -> None:

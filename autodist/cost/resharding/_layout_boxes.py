@@ -13,8 +13,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HasPlaces", "Places", "pulled_elements", "pulled_matrix"]
-
 
 class HasPlaces(Protocol):
     """A layout of a tensor on a mesh."""
@@ -48,7 +46,6 @@ def pulled_elements(source: HasPlaces, target: HasPlaces, shape: Sequence[int], 
         >>> rows, columns = Places((("host",), ())), Places(((), ("host",)))
         >>> pulled_elements(rows, columns, (8, 4), {"host": 4})
         24.0
-
     """
     return float(pulled_matrix([source], [target], shape, lengths)[0, 0])
 

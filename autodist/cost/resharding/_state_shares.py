@@ -18,19 +18,6 @@ from numpy.typing import NDArray
 
 from autodist.cost.resharding._layout_boxes import Places, pulled_matrix
 
-__all__ = [
-    "COPIES",
-    "PARTIAL",
-    "WHOLE",
-    "AxisTiles",
-    "ConversionShares",
-    "States",
-    "digit_shares",
-    "places_of",
-    "shares_between",
-    "shares_with_copies",
-]
-
 WHOLE = -1
 PARTIAL = -2
 COPIES = -3
@@ -61,7 +48,6 @@ class ConversionShares:
         layouts: All of them.
         direct: By numbers of source and target, what is moved if each device fetches what it lacks; infinite where
             terms of a sum would have to be made.
-
     """
 
     layouts: tuple[States, ...]
@@ -94,7 +80,6 @@ def shares_between(lengths: tuple[int, ...], rank: int, tiles: AxisTiles = AxisT
         >>> shares = shares_between((2, 2), 2)
         >>> [shares.between((0, 0), target) for target in [(1, 1), (-1, -1), (-1, 1)]]
         [0.75, 3.0, 1.5]
-
     """
     layouts = tuple(itertools.product(range(PARTIAL, rank), repeat=len(lengths)))
     if tiles is AxisTiles.DIGITS:
@@ -113,7 +98,6 @@ def shares_with_copies(length: int, rank: int) -> ConversionShares:
         >>> shares = shares_with_copies(4, 2)
         >>> [shares.between((COPIES,), (state,)) for state in (0, 1, WHOLE)], shares.between((0,), (COPIES,))
         ([0.0, 0.0, 3.0], 0.75)
-
     """
     plain = shares_between((length,), rank)
     others = (rank - 1) * (1 - 1 / length)
@@ -133,7 +117,6 @@ def places_of(states: States, axes: tuple[str, ...], rank: int) -> Places:
     Example:
         >>> places_of((0, -1, 0), ("a", "b", "c"), 2)
         Places(dims=(('a', 'c'), ()), partial=())
-
     """
     named = list(zip(axes, states, strict=True))
     dims = tuple(tuple(axis for axis, state in named if state == dim) for dim in range(rank))

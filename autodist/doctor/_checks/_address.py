@@ -9,8 +9,6 @@ from autodist import carriers
 from autodist.doctor._examination import Examination, MachineFacts, MachineVisit
 from autodist.doctor._finding import Finding, Status
 
-__all__ = ["check_address"]
-
 
 def check_address(examination: Examination) -> Iterator[Finding]:
     """Yield whether each machine has an address that others can use, and what it takes the others' names for.

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
 
-__all__ = ["check_clock"]
-
 _MOST_S = 1.0
 
 

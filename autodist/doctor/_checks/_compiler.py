@@ -8,8 +8,6 @@ from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
 from autodist.installation import COMPILER_REMEDY, COSTS
 
-__all__ = ["check_compiler"]
-
 
 def check_compiler(examination: Examination) -> Iterator[Finding]:
     """Yield the compiler of each machine: without one nothing fails, what is to be built is just not there."""

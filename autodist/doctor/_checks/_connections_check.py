@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from autodist.doctor._examination import PORTS, Examination
 from autodist.doctor._finding import Finding, Status
 
-__all__ = ["check_connections"]
-
 
 def check_connections(examination: Examination) -> Iterator[Finding]:
     """Yield whether each machine reaches a port of the others, of the range that servers choose from."""

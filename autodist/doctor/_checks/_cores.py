@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
 
-__all__ = ["check_cores"]
-
 
 def check_cores(examination: Examination) -> Iterator[Finding]:
     """Yield the cores of each machine, compared with the CPU devices that train."""

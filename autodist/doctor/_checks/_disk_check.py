@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from autodist.doctor._examination import Disk, Examination
 from autodist.doctor._finding import Finding, Status
 
-__all__ = ["check_disk"]
-
 _NAMES = {"directory": "the working directory", "tmp": "the directory for temporary files", "shm": "shared memory"}
 _LITTLE_BYTES = {"directory": 2e9, "tmp": 5e8, "shm": 6.4e7}
 _FULL_BYTES = 2e7

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
 
-__all__ = ["check_gpus"]
-
 
 def check_gpus(examination: Examination) -> Iterator[Finding]:
     """Yield the GPUs of each machine, compared with those of its hosts."""

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
 
-__all__ = ["check_limits"]
-
 _BASE, _PER_WORKER = 512, 16
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
 
-__all__ = ["check_memory"]
-
 _LEAST_BYTES = 1e9  # about what TensorFlow itself needs
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
 
-__all__ = ["check_network"]
-
 _REMEDY = (
     "give addresses of a private network in the spec; or encrypt (`autodist run --encrypt`), and have a firewall keep "
     "others away from ports above 1023; see docs/security.md"
@@ -39,7 +37,6 @@ def is_public(address: str) -> bool:
     Example:
         >>> is_public("34.1.2.3"), is_public("10.0.0.1"), is_public("100.64.0.1"), is_public("fd00::1")
         (True, False, False, False)
-
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
     mapped = getattr(ip, "ipv4_mapped", None)

@@ -16,8 +16,6 @@ from autodist.installation import (
     is_supported,
 )
 
-__all__ = ["check_packages"]
-
 _NEEDED = ("autodist", "tensorflow", "keras")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from autodist.doctor._examination import PORTS, Examination
 from autodist.doctor._finding import Finding, Status
 
-__all__ = ["check_ports"]
-
 _LEAST = 0.5
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
 
-__all__ = ["check_python"]
-
 _FIRST, _LAST = (3, 10), (3, 13)
 
 

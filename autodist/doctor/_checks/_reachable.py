@@ -8,8 +8,6 @@ from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
 from autodist.errors import HostUnreachable
 
-__all__ = ["check_reachable"]
-
 
 def check_reachable(examination: Examination) -> Iterator[Finding]:
     """Yield how each machine was reached, or why not; a wrong host key has a check of its own."""

@@ -36,8 +36,6 @@ from autodist.graph.operators import (
     passes_on,
 )
 
-__all__ = ["ROWLIKE", "BatchScaling", "ScalingRules", "adds_up_rows"]
-
 
 class BatchScaling(enum.Enum):
     """How a tensor depends on the batch."""

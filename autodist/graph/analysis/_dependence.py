@@ -30,8 +30,6 @@ from autodist.graph.annotations import RATIO, SEED, by_of
 from autodist.graph.batch import BY, BY_REPLICA, RETURNED, SCALING_OF, Follower, Rows, Size, Value
 from autodist.graph.operators import BRANCHES, LOOPS, Asks, Kind, is_kind, meaning, operator
 
-__all__ = ["WHOLE", "BatchDependence"]
-
 WHOLE = "_autodist_whole"
 """NodeDef attribute of a number of examples that replicas use with its value for the whole batch."""
 

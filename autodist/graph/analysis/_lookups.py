@@ -8,8 +8,6 @@ from typing import Any
 from autodist.graph._graph_def import constant_value, data_inputs, node_of
 from autodist.graph.operators import meaning
 
-__all__ = ["look_up_before_casting", "takes_rows"]
-
 
 def takes_rows(node: Any, nodes: Mapping[str, Any]) -> bool:
     """Whether a node takes whole rows of a table, along its first dim; the table's value or handle is its first input.

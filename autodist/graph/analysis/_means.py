@@ -23,8 +23,6 @@ from autodist.graph.analysis._step_analysis import StepAnalysis
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.operators import Kind, Linearity, is_kind, meaning
 
-__all__ = ["sum_up_means"]
-
 _SIZE_OPS = frozenset({"GatherV2", "Prod", "FloorDiv", "Maximum"})
 
 

@@ -31,8 +31,6 @@ from autodist.graph.operators import (
     passes_on,
 )
 
-__all__ = ["bent_gradients"]
-
 _MOST_TURNS = 5
 
 

@@ -10,8 +10,6 @@ from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling, adds_u
 from autodist.graph.analysis._dependence import BatchDependence
 from autodist.graph.operators import Kind, Linearity, Passes, is_kind, meaning, passes_on
 
-__all__ = ["Reduction", "reduction_of", "reduction_of_met", "reductions_of", "terms_of"]
-
 Reduction: TypeAlias = Literal["mean", "sum"]
 
 _INVARIANT = frozenset({BatchScaling.CONSTANT, BatchScaling.SAME})

@@ -13,8 +13,6 @@ from autodist.graph.analysis._batch_scaling import BatchScaling
 from autodist.graph.analysis._step_analysis import StepAnalysis
 from autodist.graph.operators import meaning
 
-__all__ = ["BareVariable", "assign_roles"]
-
 
 @dataclass(frozen=True)
 class BareVariable:

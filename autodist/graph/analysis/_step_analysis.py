@@ -50,8 +50,6 @@ from autodist.graph.operators import (
     passes_on,
 )
 
-__all__ = ["StepAnalysis", "Write"]
-
 _WITH_FUNCTIONS = BRANCHES | LOOPS | CALLS
 _BY_ROW = frozenset({BatchScaling.ROWS, BatchScaling.SUBSET, BatchScaling.SAME, BatchScaling.SHAPE})
 
@@ -128,7 +126,6 @@ class StepAnalysis:
 
         Returns:
             None where nothing is computed with them.
-
         """
         stack, passed, depths = list(names), set(), []
         while stack:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
     from autodist.graph._variables import Gradient, Variable
 
-__all__ = ["VariableUse", "variable_uses"]
-
 _INT64 = 9  # TensorFlow's number of the type
 
 
@@ -35,7 +33,6 @@ class VariableUse:
         fixed_lookup_rows: Rows that lookups take besides in each replica, whatever its part of the batch: the classes
             that a sampled softmax draws.
         fixed_gradient_rows: Rows of its sparse gradients of that kind.
-
     """
 
     reads: int = 1
@@ -60,7 +57,6 @@ def variable_uses(graph: TrainingGraph) -> dict[str, VariableUse]:
         >>> from autodist.graph import TrainingGraph
         >>> variable_uses(TrainingGraph(None, (), (), (), ()))
         {}
-
     """
     if graph.graph_def is None or not graph.trainable:
         return {v.name: VariableUse.unknown(v) for v in graph.trainable}

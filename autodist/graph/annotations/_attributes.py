@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["attributed", "identity_with"]
-
 
 def attributed(attribute: str, value: bytes) -> Any:
     """A context in which all nodes that are added get an attribute."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from autodist.graph.operators import Handle, Kind, is_kind, meaning
 
-__all__ = ["in_control_flow", "made_of"]
-
 
 def in_control_flow() -> bool:
     """Whether what is traced now is a branch or a loop's body, or called there."""

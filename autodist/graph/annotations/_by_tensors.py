@@ -19,8 +19,6 @@ from autodist.graph.annotations._attributes import attributed, identity_with
 from autodist.graph.annotations._branches import in_control_flow
 from autodist.graph.batch import BY
 
-__all__ = ["INSIDE", "RATIO", "NestedDifferentiation", "TensorGradient", "by_of", "by_tensor", "ratio", "ratio_of"]
-
 INSIDE = "_autodist_inside"
 """NodeDef attribute of what flows back through a gradient by a tensor, inside of a branch or a loop; its value is the
 number of the differentiation. Nothing can be multiplied there with a replica's share."""

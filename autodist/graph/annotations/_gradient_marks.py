@@ -30,21 +30,6 @@ from autodist.graph.annotations._branches import in_control_flow, made_of
 from autodist.graph.annotations._by_tensors import by_tensor, ratio
 from autodist.graph.annotations._patches import replace_method
 
-__all__ = [
-    "GIVEN",
-    "MARK",
-    "SECOND",
-    "SEED",
-    "TARGET",
-    "GradientMark",
-    "GradientMarker",
-    "adopt_marks",
-    "differentiate_with_marks",
-    "mark_gradients",
-    "marks_gradients",
-    "parse_mark",
-]  # fmt: skip
-
 MARK = "_autodist_gradient"
 """NodeDef attribute of a marked Identity."""
 

@@ -9,8 +9,6 @@ from typing import Any
 from autodist.graph.annotations._attributes import attributed
 from autodist.graph.annotations._patches import replace_method
 
-__all__ = ["OWN_BACKWARD", "mark_own_gradients"]
-
 OWN_BACKWARD = "_autodist_own_backward"
 """NodeDef attribute of what a function adds that ``tf.custom_gradient`` calls on the way back."""
 

@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["replace_method"]
-
 
 def replace_method(patches: contextlib.ExitStack, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     """Replace a method of a class, or a function of a module, until the stack is left.

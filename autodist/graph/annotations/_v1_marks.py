@@ -10,8 +10,6 @@ from autodist.errors import CaptureError
 from autodist.graph.annotations._gradient_marks import GradientMarker, differentiate_with_marks
 from autodist.graph.annotations._patches import replace_method
 
-__all__ = ["mark_v1_gradients"]
-
 
 @contextlib.contextmanager
 def mark_v1_gradients() -> Iterator[list[Any]]:

@@ -11,8 +11,6 @@ from typing import Any
 
 from autodist.graph.batch import RETURNED
 
-__all__ = ["mark_vectorized"]
-
 _NAME = re.compile(r"autodist_(gradient/\w+|by_tensor(_\d+)?)/pfor/Identity(N)?(_\d+)?$")
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from autodist.graph.batch._rows import EVERYWHERE, Call, Kind, Rows, Value
 from autodist.graph.operators import Access, Expression, Signature, expression_of, passes_on
 
-__all__ = ["by_indices"]
-
 
 def by_indices(call: Call) -> Value | list[Value]:
     """Examples stay apart if all inputs with a batch have it by one index, which the others lack, and no window has.

@@ -7,23 +7,6 @@ from dataclasses import replace
 
 from autodist.graph.batch._rows import EVERYWHERE, SYNCHRONIZED, Call, Kind, Rows, Rule, Value
 
-__all__ = [
-    "by_example",
-    "chosen",
-    "elementwise",
-    "from_blocks",
-    "numbers_over",
-    "numbers_plus",
-    "numbers_times",
-    "sampled_boxes",
-    "scattered",
-    "segments",
-    "sparse_product",
-    "sparse_to_dense",
-    "statistics",
-    "to_blocks",
-]  # fmt: skip
-
 MET, DATA = Kind.MET, Kind.DATA
 
 

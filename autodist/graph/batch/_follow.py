@@ -40,8 +40,6 @@ from autodist.graph.batch._table import RULES, rule_of
 from autodist.graph.operators import BRANCHES, CALLS, LOOPS, is_kind, meaning, passes_on
 from autodist.graph.operators import Kind as OperatorKind
 
-__all__ = ["Follower"]
-
 _MOST_TURNS = 5
 _FLOW = BRANCHES | LOOPS | CALLS
 

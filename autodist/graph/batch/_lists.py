@@ -7,8 +7,6 @@ from dataclasses import replace
 from autodist.graph.batch._rows import Call, Kind, Rows, Rule, Value
 from autodist.graph.operators import ListUse, meaning
 
-__all__ = ["RULES", "ctc_loss", "merged"]
-
 MET = Kind.MET
 _EXAMPLES = Rows(-1)
 """A list with an example's tensor at each place."""

@@ -9,12 +9,6 @@ from math import prod
 
 from autodist.graph.batch._rows import EVERYWHERE, Batch, Call, Kind, Rows, Size, Value
 
-__all__ = [
-    "broadcast", "concatenated", "created", "cut", "drop_dims", "each_kept", "expanded", "gathered",
-    "gathered_by_coordinates", "kept", "looked_up", "numbered", "one_hot", "packed", "padded", "partitioned",
-    "reshaped", "selected", "split", "stitched", "strided_slice", "tiled", "unpacked", "written_to_rows",
-]  # fmt: skip
-
 MET = Kind.MET
 
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from autodist.graph.operators import ListUse, RangeUse, meaning
 
-__all__ = ["picked_beyond", "turns"]
-
 
 def picked_beyond(operation: Any) -> tuple[int, int] | None:
     """The number by which an op picks an element that is not there, and how many there are; None if all are.

@@ -8,24 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-__all__ = [
-    "APART",
-    "BY",
-    "BY_REPLICA",
-    "EVERYWHERE",
-    "RETURNED",
-    "SCALING_OF",
-    "SYNCHRONIZED",
-    "Batch",
-    "Call",
-    "Kind",
-    "Rows",
-    "Rule",
-    "Shape",
-    "Size",
-    "Value",
-]
-
 BY_REPLICA = "_autodist_by_replica"
 """NodeDef attribute of what computes values of all examples of a replica, which are meant to be its own."""
 

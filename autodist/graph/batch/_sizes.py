@@ -12,8 +12,6 @@ from autodist.graph._graph_def import constant_value, data_inputs, split_tensor,
 from autodist.graph.batch._rows import Batch, Rows, Size, Value
 from autodist.graph.operators import LONGEST, Passes, meaning, passes_on
 
-__all__ = ["Sizes"]
-
 Entries = tuple[Size, ...] | None
 
 

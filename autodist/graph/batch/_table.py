@@ -9,9 +9,6 @@ from autodist.graph.batch._by_indices import by_indices
 from autodist.graph.batch._rows import Rule
 from autodist.graph.operators import OPERATORS, Kind, Passes, operator
 
-__all__ = ["RULES", "rule_of"]
-
-
 RULES: dict[str, Rule] = {
     "Add": computing.numbers_plus,
     "AddV2": computing.numbers_plus,

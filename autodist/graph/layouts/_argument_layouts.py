@@ -17,8 +17,6 @@ from autodist.graph.layouts._plan import LATENCY_BYTES, plan_batch
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
-__all__ = ["ArgumentLayouts", "Dims", "cut_arguments", "sent_by_rows", "sent_bytes"]
-
 Dims = tuple[tuple[int, ...], ...]
 """Per argument, the dims along which replicas have parts of it; none for one that all have whole."""
 
@@ -42,7 +40,6 @@ class ArgumentLayouts:
         dims: Per argument, the dims along which replicas have parts of it.
         sent_bytes: What all hosts send each other in a call, the least that is possible for these parts.
         tried: What they would send for other dims, as far as these were tried.
-
     """
 
     dims: Dims
@@ -75,7 +72,6 @@ def cut_arguments(
 
     Raises:
         NoPlanError: There is something in it that can't be shared, sent, or computed whole.
-
     """
     if given is None:
         choices = [_choices(graph, argument, parts) for argument in graph.inputs]
@@ -89,7 +85,6 @@ def sent_by_rows(graph: TrainingGraph, hosts: int) -> float | None:
 
     Returns:
         None if nothing would be computed in parts by it, or there is something that can't be shared.
-
     """
     try:
         plan = plan_batch(graph)

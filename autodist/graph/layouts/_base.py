@@ -8,24 +8,6 @@ from typing import TypeAlias
 
 from autodist.graph.operators import Reducer
 
-__all__ = [
-    "OWN",
-    "WHOLE",
-    "Cut",
-    "Dim",
-    "Layout",
-    "Multiple",
-    "Own",
-    "Part",
-    "Partial",
-    "Rows",
-    "Shape",
-    "Tile",
-    "Whole",
-    "factor_of",
-    "is_scattered",
-]
-
 
 @dataclass(frozen=True)
 class Multiple:
@@ -69,7 +51,6 @@ class Cut:
         dim: The dim that is cut.
         outer: How often the batch repeats.
         inner: How many elements of a row lie side by side.
-
     """
 
     dim: int
@@ -114,7 +95,6 @@ def factor_of(shape: Shape) -> int:
     Example:
         >>> factor_of((Multiple(2), 3, Multiple(1)))
         6
-
     """
     return prod(size.times if isinstance(size, Multiple) else size or 1 for size in shape or ())
 

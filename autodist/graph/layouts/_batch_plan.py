@@ -14,8 +14,6 @@ from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._way import Way
 from autodist.graph.operators import Kind, is_kind
 
-__all__ = ["BatchPlan", "Exchange", "NoPlanError", "asks_for_sizes", "size_bytes"]
-
 
 class NoPlanError(ValueError):
     """A step can't be shared by replicas so that each tensor is exact; says why.
@@ -38,7 +36,6 @@ class Exchange:
         tensor: Which.
         source: How it is computed.
         target: How it is needed.
-
     """
 
     tensor: str
@@ -68,7 +65,6 @@ class BatchPlan:
         dtypes: The element types of the tensors that are exchanged.
         inputs: By node, what it is given.
         tiled: The variables of which each replica has a part.
-
     """
 
     shapes: StepShapes

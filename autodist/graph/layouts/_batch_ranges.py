@@ -10,8 +10,6 @@ from autodist.graph.layouts._base import WHOLE, Cut, Multiple
 from autodist.graph.layouts._way import Way, entries_at
 from autodist.graph.operators import RangeUse
 
-__all__ = ["RANGES", "Lengths"]
-
 
 class Lengths(Protocol):
     """Tells lengths of tensors."""

@@ -12,8 +12,6 @@ from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.layouts._base import Partial, Whole
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange
 
-__all__ = ["Exchanged", "exchanged_in"]
-
 _ROUNDS = {"gathered": 1, "added up": 2, "added up by rows": 1}
 """By kind of exchange, how often the bytes of a tensor pass through a host, except its own part of them."""
 
@@ -32,7 +30,6 @@ class Exchanged:
     Example:
         >>> Exchanged("tower/dense/BiasAdd", "BiasAdd", "train.py:31", "gathered", 4_000_000).sent_bytes(4)
         3000000.0
-
     """
 
     node: str
@@ -61,7 +58,6 @@ class Exchanged:
 
         Raises:
             ValueError: It is no such file.
-
         """
         try:
             found = json.loads(path.read_text())
@@ -76,7 +72,6 @@ def exchanged_in(graph: TrainingGraph, plan: BatchPlan) -> tuple[Exchanged, ...]
     Args:
         graph: The step, with the number of examples that sizes are for.
         plan: How replicas share it.
-
     """
     found = _found(graph, plan)
     return tuple(sorted(found, key=lambda one: (-one.size_bytes, one.node)))

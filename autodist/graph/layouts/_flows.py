@@ -28,8 +28,6 @@ from autodist.graph.batch import Kind, Rows, Value
 from autodist.graph.operators import BRANCHES, LOOPS, ListUse, is_kind, meaning
 from autodist.graph.operators import Kind as OperatorKind
 
-__all__ = ["Flows", "Sizes", "is_flow"]
-
 _MET = frozenset({Kind.MET, Kind.DATA, Kind.ROW})
 
 
@@ -60,7 +58,6 @@ class Flows:
     Args:
         graph: The step. If it is for a fixed number of examples, the functions are for all of these.
         by_rows: Whether replicas may run such nodes on their own rows at all.
-
     """
 
     def __init__(self, graph: TrainingGraph, *, by_rows: bool = True) -> None:

@@ -8,8 +8,6 @@ from autodist.graph._graph_def import node_of
 from autodist.graph.layouts._base import Cut, Layout, Multiple, Partial, Shape
 from autodist.graph.layouts._way import Way
 
-__all__ = ["LookedUp"]
-
 
 class LookedUp:
     """Remembers it, since replicas should put it together by rows.

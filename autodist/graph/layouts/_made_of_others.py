@@ -20,8 +20,6 @@ from autodist.graph._nodes import NodeList
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.operators import Making, meaning
 
-__all__ = ["can_be_made_of_others", "made_of_others", "with_reads"]
-
 
 def can_be_made_of_others(graph: TrainingGraph) -> tuple[str, ...]:
     """The nodes that :func:`made_of_others` knows how to make."""
@@ -36,7 +34,6 @@ def made_of_others(graph: TrainingGraph, names: Collection[str]) -> TrainingGrap
     Args:
         graph: The step.
         names: Some of :func:`can_be_made_of_others`.
-
     """
     if not names:
         return graph
@@ -53,7 +50,6 @@ def with_reads(graph: TrainingGraph, handles: Collection[str]) -> TrainingGraph:
     Args:
         graph: The step.
         handles: The variables' handles.
-
     """
     analysis = graph.analysis
     found = [name for name in analysis.order if _looks_up(analysis.nodes[name], analysis.handle_of, handles)]

@@ -21,8 +21,6 @@ from autodist.graph.operators import (
     expression_of,
 )
 
-__all__ = ["Along", "AlongTiles", "Meaning", "Place", "meaning_of", "signature_of"]
-
 
 @dataclass(frozen=True)
 class Place:
@@ -31,7 +29,6 @@ class Place:
     Attributes:
         terms: The indices, the fastest first.
         length: Length of the dim.
-
     """
 
     terms: tuple[tuple[str, Dim], ...]
@@ -46,7 +43,6 @@ class Along:
         index: Its name.
         outer: How often the batch repeats in its values.
         inner: How many of its values belong to a row, side by side.
-
     """
 
     index: str
@@ -61,7 +57,6 @@ class AlongTiles:
     Attributes:
         index: Its name.
         parts: How many parts, one for each replica of all workers.
-
     """
 
     index: str
@@ -84,7 +79,6 @@ class Meaning:
         reduced: The indices that are summed over, or reduced in another way.
         joined: Those along which elements meet.
         masked: Those of rows that numbers name, each with the input that has the numbers.
-
     """
 
     sizes: Mapping[str, Dim]
@@ -211,7 +205,6 @@ class _Places:
         shapes: What is known of the step's sizes.
         sizes: By index of the node, how many values it has.
         joined: The indices along which the node can't be cut; those of dims about which nothing is known are added.
-
     """
 
     def __init__(self, shapes: StepShapes, sizes: Mapping[str, Dim], joined: set[str]) -> None:
@@ -224,7 +217,6 @@ class _Places:
 
         Raises:
             ValueError: They are elsewhere for another number.
-
         """
         if not isinstance(accesses[0], Access):
             return None

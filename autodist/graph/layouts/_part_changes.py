@@ -13,8 +13,6 @@ from autodist.graph.layouts._meaning import AlongTiles, signature_of
 from autodist.graph.layouts._shapes import Inference
 from autodist.graph.operators import Change, expression_of, meaning
 
-__all__ = ["PartChange", "changes_of_parts"]
-
 
 @dataclass(frozen=True)
 class PartChange:
@@ -23,7 +21,6 @@ class PartChange:
     Attributes:
         attributes: Names and values of attributes: whole numbers, or lists of them.
         constants: Positions of constant inputs, each with its shape and its entries.
-
     """
 
     attributes: tuple[tuple[str, int | tuple[int, ...]], ...] = ()
@@ -40,7 +37,6 @@ def changes_of_parts(node: Any, cases: Sequence[Inference], along: AlongTiles) -
 
     Returns:
         Nothing where parts do the same; None where what they would have to do can't be said.
-
     """
     if "shape" in node.attr:
         return None

@@ -15,8 +15,6 @@ from autodist.graph.layouts._base import WHOLE, Layout, Partial
 from autodist.graph.layouts._way import Way
 from autodist.graph.layouts._ways import Ways
 
-__all__ = ["PartsBefore"]
-
 
 class PartsBefore:
     """Finds ways that make parts of a sum, for nodes that every worker computes whole.
@@ -28,7 +26,6 @@ class PartsBefore:
         layouts: By tensor, how it is computed in that way.
         bytes_of: The size of a tensor.
         most_bytes: Up to which size replicas compute one again rather than wait for others.
-
     """
 
     def __init__(

@@ -37,8 +37,6 @@ from autodist.graph.layouts._way import Way, whole_way
 from autodist.graph.layouts._ways import Ways
 from autodist.graph.operators import Kind, is_kind, puts_rows_together
 
-__all__ = ["LATENCY_BYTES", "plan_batch"]
-
 LATENCY_BYTES = 10_000
 """What an exchange costs, however small it is."""
 _COMPUTING = 0.05
@@ -62,7 +60,6 @@ def plan_batch(
 
     Raises:
         NoPlanError: There is something in it that can't be shared, sent, or computed whole.
-
     """
     tiled = tiled or TiledVariables()
     if tiled.inputs:
@@ -81,7 +78,6 @@ class _Planner:
         tiled: The variables of which each replica has a part.
         by_rows: Whether replicas may run loops on their own rows: what such a loop keeps can't be put together.
         shapes: What is known of its sizes, if it is known already.
-
     """
 
     def __init__(

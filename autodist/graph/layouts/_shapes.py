@@ -63,7 +63,6 @@ class Inference:
 
     Raises:
         ValueError: The step can't be for this many examples.
-
     """
 
     def __init__(
@@ -103,7 +102,6 @@ class Inference:
 
         Args:
             opened: How many shapes of what comes from loops were known in this turn.
-
         """
         if len(self._opened) > opened:
             return False
@@ -138,7 +136,6 @@ class Inference:
 
         Returns:
             The numbers, and the shapes of what comes from loops.
-
         """
         numbers = {tensor: _scaled(value, self.size, size) for tensor, value in self._numbers.items()}
         opened = {
@@ -278,7 +275,6 @@ class StepShapes:
         flows: What loops, branches and lists of tensors do with the batch.
         fixed: The number of examples of a step that is for no other; None for a step for any number.
         many: Large numbers of examples, see :func:`many_rows`.
-
     """
 
     def __init__(

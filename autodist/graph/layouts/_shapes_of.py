@@ -14,8 +14,6 @@ from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._shapes import StepShapes, many_rows
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
-__all__ = ["shapes_of", "unlike_for"]
-
 _NO_EXAMPLES = 2_147_483_629
 """Stands for the number of examples of a step without a batch: a prime that is no length."""
 
@@ -30,7 +28,6 @@ def shapes_of(graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool) -> 
 
     Raises:
         NoPlanError: TensorFlow can't infer them.
-
     """
     analysis = graph.analysis
     has_batch = not tiled.inputs

@@ -19,8 +19,6 @@ from autodist.graph._graph_def import (
 from autodist.graph._nodes import NodeList
 from autodist.graph._scratch_graph import scratch_graph
 
-__all__ = ["SizePrograms", "Variables", "inferred_shapes", "sized_step"]
-
 Variables: TypeAlias = Mapping[str, tuple[str, "tuple[int | None, ...]"]]
 """By placeholder of a handle, the element type and the shape of the variable."""
 

@@ -18,8 +18,6 @@ from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
-__all__ = ["computed_whole", "step_for_tiles", "tile_exchanges"]
-
 _Wanted: TypeAlias = "tuple[tuple[tuple[str, int], ...], int, int]"
 _MOST_TURNS = 4
 _ANY = 1024
@@ -41,7 +39,6 @@ def tile_exchanges(
 
     Returns:
         None if replicas can't share such a step.
-
     """
     found = _kept(graph).of(graph, dims, parts, examples)
     return None if found is None else found.exchanged
@@ -57,7 +54,6 @@ def computed_whole(graph: TrainingGraph, dims: Mapping[str, int], parts: int, ex
         dims: By variable that is tiled, the dim that is cut.
         parts: How many replicas there are.
         examples: For how many examples.
-
     """
     found = _kept(graph).of(graph, dims, parts, examples)
     return frozenset() if found is None else found.whole
@@ -74,7 +70,6 @@ def step_for_tiles(graph: TrainingGraph, dims: Mapping[str, int], parts: int, ex
         dims: By variable that is to be tiled, the dim that is cut.
         parts: How many replicas there are.
         examples: For how many examples; 0 for any.
-
     """
     found = _kept(graph).of(graph, dims, parts, examples)
     step = with_reads(graph, [graph.variable(name).handle for name in dims])

@@ -11,8 +11,6 @@ from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Variable
 from autodist.graph.layouts._base import WHOLE, Tile, Whole
 
-__all__ = ["OwnGradient", "TiledVariables"]
-
 
 @dataclass(frozen=True)
 class OwnGradient:
@@ -22,7 +20,6 @@ class OwnGradient:
         source: The gradient of the whole variable, of which it is a part; of rows, those that are in this part.
         layout: How that is cut; rows are not.
         part: Which part.
-
     """
 
     source: str
@@ -44,7 +41,6 @@ class TiledVariables:
             a part of each.
         meetings: Nodes by which groups of replicas make their values those of the whole batch: what is read of them is
             the same on all workers, and of another size than what a group has.
-
     """
 
     parts: int = 0
@@ -95,7 +91,6 @@ class TiledVariables:
             dims: By variable that is to be tiled, the dim that is cut.
             parts: How many parts each is to have.
             examples: For how many examples it is decided what travels.
-
         """
         analysis = graph.analysis
         tiles = {graph.variable(name).handle: Tile(dim) for name, dim in dims.items()}

@@ -10,8 +10,6 @@ from autodist.graph._graph_def import data_inputs
 from autodist.graph.layouts._base import WHOLE, Layout, Multiple, Part, Rows, Whole
 from autodist.graph.layouts._part_changes import PartChange
 
-__all__ = ["Entry", "Way", "entries_at", "local_entry", "part_entry", "whole_way"]
-
 Entry: TypeAlias = "int | Multiple | Rows | Part"
 
 
@@ -30,7 +28,6 @@ class Way:
         takes_own: Whether each replica takes the one of its inputs that is its own: the parts of a tiled variable.
         changes: By part, what else is different there, besides the sizes of tensors; empty if nothing is.
         masks: The input that has numbers of rows, of which a replica leaves out those that are not in its part.
-
     """
 
     inputs: tuple[Layout, ...]

@@ -18,8 +18,6 @@ from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._way import Entry, Way, entries_at, local_entry, part_entry
 from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, meaning
 
-__all__ = ["Ways"]
-
 _PARTIAL = {
     Reducer.SUM: Partial(),
     Reducer.MEAN: Partial(),
@@ -37,7 +35,6 @@ class Ways:
         nodes: The flat step, by name.
         shapes: What is known of its sizes.
         parts: How many parts tiled tensors have; 0 where there are none.
-
     """
 
     def __init__(self, nodes: dict[str, Any], shapes: StepShapes, parts: int = 0) -> None:

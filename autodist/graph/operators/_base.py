@@ -12,25 +12,6 @@ from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity,
 from autodist.graph.operators._made_of import MadeOf
 from autodist.graph.operators._whole_numbers import NumberInputs, Numbers
 
-__all__ = [
-    "WHOLE",
-    "Access",
-    "Adapt",
-    "Affine",
-    "Change",
-    "Describe",
-    "Elements",
-    "Expression",
-    "Lengths",
-    "Lookup",
-    "Operand",
-    "Operator",
-    "Ranges",
-    "Shape",
-    "Signature",
-    "Size",
-]
-
 Size: TypeAlias = int | None
 """Length of a dim; None where tracing has left it open."""
 
@@ -45,7 +26,6 @@ class Lookup:
         rows: The input that says which rows.
         by_handle: Whether the table is a variable's handle, not its value.
         by_coordinates: Whether each row is named by coordinates in several dims.
-
     """
 
     rows: int = 1
@@ -64,7 +44,6 @@ class Affine:
     Attributes:
         terms: Indices by name, each with its factor.
         offset: The constant.
-
     """
 
     terms: tuple[tuple[str, int], ...] = ()
@@ -116,7 +95,6 @@ class Access:
         Example:
             >>> str(Access.by("b", None, "c"))
             '[b, :, c]'
-
         """
         return cls(tuple(None if name is None else Affine.of(name) for name in indices))
 
@@ -146,7 +124,6 @@ class Lengths:
     Attributes:
         dims: The place that an entry is the length of.
         is_scalar: Whether the input is one number, not a vector.
-
     """
 
     dims: tuple[Affine, ...]
@@ -171,7 +148,6 @@ class Expression:
         joined: Indices along which elements meet in a way that can't be cut: those of a softmax, of a filter.
         masked: The joined indices of rows that the numbers in an input name, each with the position of that input: a
             part that has some of the rows can do its share, if it leaves out the numbers of all others.
-
     """
 
     sizes: Mapping[str, Size]
@@ -197,7 +173,6 @@ class Signature:
         outputs: The static shape of each output.
         attributes: The attributes of the NodeDef.
         constant: By position of an input, its value as a NumPy array if it is constant, else None.
-
     """
 
     op: str
@@ -240,7 +215,6 @@ class Change:
     Attributes:
         attributes: By name, other values: texts, whole numbers, lists of these; None leaves the sizes of a shape open.
         constants: By position, the values of other constant inputs.
-
     """
 
     attributes: Mapping[str, str | int | tuple[int, ...] | None] = field(default_factory=lambda: MappingProxyType({}))
@@ -310,7 +284,6 @@ class Operator:
         draws_once: Whether it draws once for all examples, even where it gives a row for each.
         draws_in_order: Whether it draws the elements of its result in order, a fixed number for each value of a counter
             (as TensorFlow does on a CPU).
-
     """
 
     name: str

@@ -9,8 +9,6 @@ from autodist.graph.operators._elementwise import pointwise
 from autodist.graph.operators._kinds import Kind
 from autodist.graph.operators._made_of import arg_max, cross_entropy, log_softmax, softmax, sparse_cross_entropy
 
-__all__ = ["OPERATORS"]
-
 
 def _last_dims(count: int, *given: int) -> Describe:
     """The last dims belong together; of these inputs, or of all."""

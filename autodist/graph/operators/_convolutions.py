@@ -25,8 +25,6 @@ from autodist.graph.operators._base import (
 from autodist.graph.operators._intervals import span
 from autodist.graph.operators._kinds import Kind, Linearity, Reducer
 
-__all__ = ["OPERATORS"]
-
 _SPACE = ("h", "w", "v")
 _WINDOW = ("i", "j", "l")
 
@@ -41,7 +39,6 @@ class _Images:
         dilations: By spatial dim.
         padding: What the attribute says.
         before: Explicit padding before each spatial dim.
-
     """
 
     first: bool

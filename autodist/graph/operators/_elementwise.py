@@ -22,8 +22,6 @@ from autodist.graph.operators._base import (
 from autodist.graph.operators._kinds import Handle, Kind, Linearity, Passes
 from autodist.graph.operators._whole_numbers import at_least, entry_by_entry, maximum, quotient
 
-__all__ = ["OPERATORS", "broadcast_shape", "pointwise"]
-
 _OTHERS = """
     Abs Acos Acosh ApproximateEqual Asin Asinh Atan Atan2 Atanh Betainc BitwiseAnd BitwiseOr BitwiseXor
     Ceil Complex ComplexAbs Conj Cos Cosh Digamma Elu EluGrad Equal Erf Erfc Erfinv Exp Expm1
@@ -55,7 +53,6 @@ def broadcast_shape(shapes: tuple[Shape, ...]) -> Shape:
     Example:
         >>> broadcast_shape(((None, 3), (3,), ()))
         (None, 3)
-
     """
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes):

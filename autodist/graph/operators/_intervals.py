@@ -14,8 +14,6 @@ from typing import TypeAlias
 from autodist.graph.operators._base import WHOLE, Access, Affine, Expression, Lengths, Ranges
 from autodist.graph.operators._kinds import Reducer
 
-__all__ = ["Cut", "Region", "Tile", "cuts", "length", "region", "span", "tiles"]
-
 Region: TypeAlias = tuple[tuple[int, int] | None, ...]
 """By dim, from where to where; None for all of it."""
 
@@ -27,7 +25,6 @@ class Cut:
     Attributes:
         index: Its name.
         reducer: How the tiles' results make the whole; None where each tile has a part of every result.
-
     """
 
     index: str
@@ -42,7 +39,6 @@ class Tile:
         ranges: By index, which of its values.
         inputs: By input, which part of it is needed; None for all of it, or what is no tensor of data.
         outputs: By output, which part of it is made; None for what is the kernel's own.
-
     """
 
     ranges: Ranges
@@ -58,7 +54,6 @@ def cuts(expression: Expression) -> tuple[Cut, ...]:
         ...     (Access.by("m", "k"), Access.by("k", "n")), {"k": Reducer.SUM})
         >>> [(cut.index, cut.reducer) for cut in cuts(product)]
         [('m', None), ('n', None), ('k', <Reducer.SUM: 'sum'>)]
-
     """
     return tuple(Cut(name, expression.reduced.get(name)) for name in expression.sizes if _may_cut(expression, name))
 
@@ -110,7 +105,6 @@ def span(place: Affine, ranges: Ranges) -> tuple[int, int]:
     Example:
         >>> span(Affine.of("h", 2) + Affine.of("i") - 1, {"h": (0, 4), "i": (0, 3)})
         (-1, 8)
-
     """
     low = high = place.offset
     for name, factor in place.terms:
@@ -154,7 +148,6 @@ def tiles(
         ...     (Access((Affine.of("x", 2) + Affine.of("i") - 1,)), Access.by("i")), {"i": Reducer.SUM})
         >>> [tile.inputs[0] for tile in tiles(convolution, ((10,), (3,)), "x", (0, 2, 5))]
         [((0, 4),), ((3, 10),)]
-
     """
     whole = {name: (0, _known(size)) for name, size in expression.sizes.items()}
     found = []

@@ -2,8 +2,6 @@
 
 import enum
 
-__all__ = ["Asks", "Flow", "Handle", "Kind", "Linearity", "ListUse", "Passes", "RangeUse", "Reducer"]
-
 
 class Kind(enum.Enum):
     """What sort of work an operator does."""

@@ -14,8 +14,6 @@ import numpy as np
 
 from autodist.graph._nodes import NodeList
 
-__all__ = ["MadeOf", "Making", "arg_max", "cross_entropy", "log_softmax", "softmax", "sparse_cross_entropy"]
-
 Shape: TypeAlias = "tuple[int | None, ...]"
 
 _FLOATS = ("float32", "float64")
@@ -33,7 +31,6 @@ class Making:
         shapes: By input, its shape.
         dtypes: By input, its element type.
         constant: The value of a constant tensor, as a NumPy array; None for any other.
-
     """
 
     out: NodeList

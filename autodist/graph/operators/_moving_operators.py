@@ -26,8 +26,6 @@ from autodist.graph.operators._reshape import reshaped
 from autodist.graph.operators._strided import strided, strided_back, strided_tile
 from autodist.graph.operators._whole_numbers import concatenated, side_by_side, sliced, strided_numbers
 
-__all__ = ["OPERATORS"]
-
 
 def _names(count: int) -> list[str]:
     return [f"d{d}" for d in range(count)]

@@ -98,7 +98,6 @@ def operator(op: str) -> Operator | None:
     Example:
         >>> operator("MatMul").kind.value
         'product'
-
     """
     return operators().get(op)
 
@@ -109,7 +108,6 @@ def meaning(op: str) -> Operator:
     Example:
         >>> meaning("Shape").asks, meaning("Undescribed").asks
         (<Asks.LENGTHS: 'lengths'>, None)
-
     """
     return operators().get(op) or Operator(op, Kind.OTHER)
 
@@ -126,7 +124,6 @@ def passes_on(op: str, *ways: Passes) -> bool:
     Example:
         >>> passes_on("Reshape", Passes.SAME, Passes.FORM), passes_on("Reshape", Passes.SAME)
         (True, False)
-
     """
     found = operators().get(op)
     return found is not None and found.passes is not None and (not ways or found.passes in ways)
@@ -156,7 +153,6 @@ def signature_of(node: Any, nodes: Mapping[str, Any], constant: Callable[[str], 
         node: The node, with shapes from tracing.
         nodes: All nodes by name.
         constant: The value of a tensor that is constant, as a NumPy array; None for any other.
-
     """
     tensors = data_inputs(node)
     count = num_outputs(node)

@@ -6,8 +6,6 @@ from autodist.graph.operators._base import Operator
 from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, ListUse
 from autodist.graph.operators._whole_numbers import counted, counts, lengths
 
-__all__ = ["OPERATORS"]
-
 _RANDOM = """
     RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt ParameterizedTruncatedNormal RandomGamma
     RandomGammaGrad RandomPoisson RandomPoissonV2 RandomShuffle RandomIndexShuffle RandomShuffleQueue

@@ -7,8 +7,6 @@ from typing import Any
 from autodist.graph.operators._base import Access, Affine, Elements, Expression, Operator, Signature, Size
 from autodist.graph.operators._kinds import Kind, Linearity, Reducer
 
-__all__ = ["OPERATORS", "letters_of"]
-
 _FLIPS = (("transpose_a", "adj_x"), ("transpose_b", "adj_y"))
 
 
@@ -42,7 +40,6 @@ def letters_of(operand: str, rank: int) -> list[str]:
     Example:
         >>> letters_of("...ij", 4)
         ['b2', 'b1', 'i', 'j']
-
     """
     before, dots, behind = operand.partition("...")
     count = rank - len(before) - len(behind) if dots else 0

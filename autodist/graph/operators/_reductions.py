@@ -8,8 +8,6 @@ from autodist.graph.operators._base import WHOLE, Access, Affine, Elements, Expr
 from autodist.graph.operators._kinds import Kind, Linearity, Reducer
 from autodist.graph.operators._whole_numbers import largest, multiplied
 
-__all__ = ["OPERATORS"]
-
 _REDUCERS = {
     "Sum": Reducer.SUM,
     "Mean": Reducer.MEAN,

@@ -7,8 +7,6 @@ from math import prod
 
 from autodist.graph.operators._base import Access, Affine, Expression, Lengths, Signature, Size
 
-__all__ = ["reshaped"]
-
 
 def reshaped(signature: Signature) -> Expression | None:
     """Elements keep their order: where as many lie after a dim of the one shape as after one of the other, both end.

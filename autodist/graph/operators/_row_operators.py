@@ -17,8 +17,6 @@ from autodist.graph.operators._base import (
 from autodist.graph.operators._kinds import Handle, Kind, Linearity, Reducer
 from autodist.graph.operators._whole_numbers import looked_up
 
-__all__ = ["OPERATORS", "segments"]
-
 
 def _gathered(signature: Signature) -> Expression | None:
     """Rows of a table, along one dim of it; dims before may be the same in both."""

@@ -7,8 +7,6 @@ import numpy as np
 from autodist.graph.operators._base import WHOLE, Access, Affine, Change, Expression, Lengths, Ranges, Signature, Size
 from autodist.graph.operators._intervals import span
 
-__all__ = ["strided", "strided_back", "strided_tile"]
-
 
 def strided(signature: Signature) -> Expression | None:
     """``StridedSlice`` with constant bounds."""

@@ -10,11 +10,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-__all__ = [
-    "LONGEST", "NumberInputs", "Numbers", "at_least", "concatenated", "counted", "counts", "entry_by_entry", "largest",
-    "lengths", "looked_up", "maximum", "multiplied", "quotient", "side_by_side", "sliced", "strided_numbers",
-]  # fmt: skip
-
 LONGEST = 64
 """Longer vectors are no shapes."""
 

@@ -21,8 +21,6 @@ from autodist.graph.analysis import BatchScaling, StepAnalysis
 from autodist.graph.operators import Kind, Linearity, Passes, is_kind, meaning, passes_on
 from autodist.graph.products._products import Obstacle, Product, product_of, rows_per_example
 
-__all__ = ["FactoredGradient", "Factors", "factors_of"]
-
 
 @dataclass(frozen=True)
 class FactoredGradient:

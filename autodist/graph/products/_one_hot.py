@@ -14,8 +14,6 @@ from autodist.graph._graph_def import constant_value, node_of, tensor_dtype, ten
 from autodist.graph.analysis import StepAnalysis
 from autodist.graph.operators import Passes, passes_on
 
-__all__ = ["Ids", "ids_of"]
-
 
 @dataclass(frozen=True)
 class Ids:

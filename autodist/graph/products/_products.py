@@ -16,8 +16,6 @@ from autodist.graph.analysis import ROWLIKE, StepAnalysis
 from autodist.graph.operators import Kind, is_kind, passes_on
 from autodist.graph.products._one_hot import Ids, ids_of
 
-__all__ = ["ID_DTYPE", "Factor", "Obstacle", "Product", "product_of", "rows_per_example"]
-
 ID_DTYPE = "int32"
 """As what the places of ones travel."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from autodist.graph.annotations import attributed, replace_method
 from autodist.graph.batch import APART
 
-__all__ = ["known_to_keep_apart", "with_attribute"]
-
 
 @contextlib.contextmanager
 def known_to_keep_apart() -> Iterator[None]:

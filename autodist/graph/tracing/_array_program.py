@@ -11,8 +11,6 @@ from autodist.graph.tracing._captured_step import CapturedStep
 from autodist.graph.tracing._inline import resolved
 from autodist.graph.tracing._unroll import unroll_loops
 
-__all__ = ["as_array_program"]
-
 
 def as_array_program(captured: CapturedStep) -> tuple[CapturedStep, tuple[str, ...]]:
     """A captured function as a program of arrays.
@@ -24,7 +22,6 @@ def as_array_program(captured: CapturedStep) -> tuple[CapturedStep, tuple[str, .
 
     Returns:
         The function, and the loops that are left in it, because data say how often they turn.
-
     """
     graph = captured.graph.without_gradients()
     graph_def, aliases, left = unroll_loops(graph.graph_def)

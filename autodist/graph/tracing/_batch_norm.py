@@ -16,8 +16,6 @@ from autodist.graph.batch import BY_REPLICA, SYNCHRONIZED
 from autodist.graph.operators import meaning
 from autodist.graph.tracing._apart import with_attribute
 
-__all__ = ["mark_fused_batch_norms", "synchronize_batch_norm"]
-
 
 @contextlib.contextmanager
 def synchronize_batch_norm(*, everywhere: bool) -> Iterator[None]:

@@ -12,8 +12,6 @@ from autodist.graph.tracing._frozen import FrozenValues
 from autodist.graph.tracing._source_lines import SourceLines
 from autodist.graph.tracing._tables import Table
 
-__all__ = ["CapturedStep", "VariableNames"]
-
 
 class VariableNames:
     """Names of variables, unique over all steps that share them.

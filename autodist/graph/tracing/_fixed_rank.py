@@ -13,8 +13,6 @@ from typing import Any
 
 from autodist.graph.annotations import replace_method
 
-__all__ = ["squeezing_known_dims"]
-
 
 @contextlib.contextmanager
 def squeezing_known_dims() -> Iterator[None]:

@@ -12,8 +12,6 @@ from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import BatchScaling, StepAnalysis
 from autodist.graph.operators import Passes, broadcasts, passes_on
 
-__all__ = ["refuse_fixed_beside_rows"]
-
 
 def refuse_fixed_beside_rows(graph: TrainingGraph, names: Sequence[str], line_of: Callable[[str], str]) -> None:
     """Refuse ops that put rows of the batch and a fixed number of other rows together, one by one.

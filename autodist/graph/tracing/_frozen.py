@@ -24,8 +24,6 @@ from autodist.graph.annotations import replace_method
 if TYPE_CHECKING:
     from autodist.graph.tracing._captured_step import VariableNames
 
-__all__ = ["FROZEN_FROM_BYTES", "FrozenValues", "embed_constants", "freeze", "large_arrays_as_tensors"]
-
 FROZEN_FROM_BYTES = 64 * 1024
 
 
@@ -99,7 +97,6 @@ def freeze(flat: Any, tracing: Any, names: VariableNames) -> list[tuple[BareVari
 
     Returns:
         The variables with the program's handles.
-
     """
     found = list(_large(flat, _captured_values(tracing)))
     return [_freeze(flat, node, value, names) for node, value in found]

@@ -23,8 +23,6 @@ from autodist.graph.operators import (
     passes_on,
 )
 
-__all__ = ["argument_aliases", "hoist_reads"]
-
 _READ_ONLY = "_read_only_resource_inputs"
 _Position: TypeAlias = int
 """The number of an argument of a function."""
@@ -48,7 +46,6 @@ def hoist_reads(graph_def: Any, variables: Mapping[str, tuple[str, tuple[int, ..
     Args:
         graph_def: A flat graph, which is changed; functions that are changed have new names.
         variables: By name of the node of each handle, the variable's dtype and shape.
-
     """
     _Hoisting(graph_def, variables).run()
 

@@ -12,8 +12,6 @@ from autodist.graph._graph_def import OWN_GRADIENT, full_name, is_stateful, node
 from autodist.graph.batch import BY
 from autodist.graph.operators import CALLS
 
-__all__ = ["inline_calls", "resolved"]
-
 
 def inline_calls(graph_def: Any) -> tuple[Any, dict[str, str]]:
     """Inline all calls, nested ones as well.

@@ -11,8 +11,6 @@ from autodist.graph.analysis import StepAnalysis
 from autodist.graph.annotations import INSIDE, MARK, SECOND, parse_mark
 from autodist.graph.operators import BRANCHES, LOOPS
 
-__all__ = ["JoinInsideError", "foreign_resource", "refuse_joins_in_control_flow", "refuse_second_derivatives"]
-
 _CONTROL_FLOW = BRANCHES | LOOPS
 _TAKEN = (
     "a gradient is taken",

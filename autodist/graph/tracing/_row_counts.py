@@ -13,8 +13,6 @@ from autodist.graph._identity import Identity
 from autodist.graph.annotations import replace_method
 from autodist.graph.tracing._source_lines import is_users, line_of_caller, line_of_error, said_in_tracing
 
-__all__ = ["RowCounts", "answers_matter", "noticing_row_counts", "refuse_fixed_rows"]
-
 _REMEDY = (
     "the replicas of a step get parts of each batch, with other numbers of rows: write `tf.shape(x)[0]` for the number "
     "of rows, and -1 in its place in `tf.reshape`"

@@ -12,8 +12,6 @@ from typing import Any
 
 from autodist.user_code import OUR_DIRECTORY
 
-__all__ = ["SOURCE_GRAPH", "SourceLines", "is_users", "line_of_caller", "line_of_error", "said_in_tracing"]
-
 SOURCE_GRAPH = "_autodist_source"
 """Attribute of a function's graph: where its ops were imported from, under the same names."""
 

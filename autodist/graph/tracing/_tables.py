@@ -22,8 +22,6 @@ from autodist.graph._nodes import NodeList
 from autodist.graph.annotations import replace_method
 from autodist.graph.operators import Handle, meaning
 
-__all__ = ["Table", "embed_tables", "lookups_with_shapes", "read_table", "refuse_changes"]
-
 _TYPES = (("Tin", "Tout"), ("Tkeys", "Tvalues"))
 """The attributes that say what a table is of, in operators that read it."""
 _KIND = "tensorflow::lookup::LookupInterface"
@@ -67,7 +65,6 @@ class Table:
         keys: Its keys, sorted.
         values: The value of each.
         can_change: Whether the program may change it.
-
     """
 
     handle: Any
@@ -99,7 +96,6 @@ def read_table(handle: Any, placeholder: Any, graph_def: Any) -> Table | None:
         handle: The resource.
         placeholder: What represents it in the tracing.
         graph_def: The step that uses it.
-
     """
     import tensorflow as tf
 
@@ -119,7 +115,6 @@ def refuse_changes(graph_def: Any, line_of: Callable[[str], str]) -> None:
 
     Raises:
         CaptureError: It does.
-
     """
     for node in _all_nodes(graph_def):
         if meaning(node.op).table is Handle.WRITES:
@@ -135,7 +130,6 @@ def embed_tables(graph_def: Any, tables: Mapping[str, Table]) -> tuple[str, ...]
 
     Returns:
         The nodes that fill them, which must run in every step: once filled, a table only finds that it is.
-
     """
     return tuple(_embed(graph_def, name, table) for name, table in tables.items())
 

@@ -15,8 +15,6 @@ from autodist.graph._graph_def import VARIANT, ancestors, data_inputs, is_statef
 from autodist.graph.operators import LOOPS
 from autodist.graph.tracing._inline import inline_calls
 
-__all__ = ["unroll_loops"]
-
 _MOST_NODES = 20_000
 _MOST_TURNS = 1000
 _DEPTH = 4
@@ -28,7 +26,6 @@ def unroll_loops(graph_def: Any) -> tuple[Any, dict[str, str], tuple[str, ...]]:
 
     Returns:
         The graph; by output tensor of a loop, the tensor that takes its place; and the loops that are left.
-
     """
     aliases: dict[str, str] = {}
     for _ in range(_DEPTH):

@@ -16,8 +16,6 @@ from autodist.graph._graph_def import is_stateful
 from autodist.graph.annotations import replace_method
 from autodist.graph.operators import Kind, is_kind
 
-__all__ = ["Unrolled", "draws_by_order", "unrolling_ranges"]
-
 _MOST_TURNS = 64
 
 

@@ -14,8 +14,6 @@ from typing import Any
 from autodist.graph._graph_def import constant_value, data_inputs, node_of
 from autodist.graph.updates._update_rules import Argument, Domain, Domains, domains_of
 
-__all__ = ["slice_division"]
-
 _DENSE, _FLAGS, _INDICES, _SHAPE, _VALUES = (
     Domain.DENSE, Domain.ROW_FLAGS, Domain.INDICES, Domain.SHAPE, Domain.VALUES,
 )  # fmt: skip

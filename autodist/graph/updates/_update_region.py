@@ -22,8 +22,6 @@ from autodist.graph.updates._update_rules import Argument, Domain, Domains, doma
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
 
-__all__ = ["Obstacle", "UpdateRegion", "UpdateRegions"]
-
 
 @dataclass(frozen=True)
 class Obstacle:

@@ -20,8 +20,6 @@ from autodist.graph.operators import (
     puts_rows_together,
 )
 
-__all__ = ["Argument", "Domain", "Domains", "domains_of", "is_aligned", "scatters", "update_problem"]
-
 
 class Domain(enum.Enum):
     """The meaning of the dims of a tensor of an update."""

@@ -21,8 +21,6 @@ from autodist.kernels._synchronizers import given_to
 from autodist.kernels.collectives._bit_packing import from_words, num_words, to_words
 from autodist.strategies import AllReduceSynchronizer, Strategy, Synchronizer
 
-__all__ = ["AllReduceGradients", "AllReduceState"]
-
 _JOINED_BYTES = 4 << 10
 """Up to which a gradient costs more as a message of its own than by waiting for others."""
 _BUFFER_BYTES = 16 << 10

@@ -7,8 +7,6 @@ from math import prod
 
 from autodist.graph import NodeList
 
-__all__ = ["from_words", "num_words", "to_words"]
-
 _BYTES = {"uint8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, "float64": 8, "int64": 8}
 
 

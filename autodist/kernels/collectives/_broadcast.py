@@ -12,8 +12,6 @@ from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._synchronizers import given_to
 from autodist.strategies import BroadcastSynchronizer, Strategy, Synchronizer
 
-__all__ = ["BroadcastFactors"]
-
 
 @dataclass(frozen=True)
 class BroadcastFactors(Kernel):

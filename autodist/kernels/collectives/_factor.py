@@ -33,8 +33,6 @@ from autodist.kernels._base import Fact, Preparation
 from autodist.kernels.shard import with_shape
 from autodist.strategies import Strategy, VariableConfig
 
-__all__ = ["FactorGradients"]
-
 
 @dataclass(frozen=True)
 class FactorGradients(Preparation):

@@ -12,8 +12,6 @@ from typing import ClassVar
 from autodist.graph import GraphEditor, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
 
-__all__ = ["InTurn"]
-
 
 @dataclass(frozen=True)
 class InTurn(Kernel):

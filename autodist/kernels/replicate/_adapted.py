@@ -10,8 +10,6 @@ import numpy as np
 from autodist.graph import NodeList, tensor_dtype
 from autodist.graph.layouts import Dim, PartChange
 
-__all__ = ["adapt", "open_rows", "pass_on"]
-
 
 def adapt(copy: Any, change: PartChange, tensors: Sequence[str], nodes: dict[str, Any], out: NodeList) -> None:
     """Have a copy do what a part needs.
@@ -22,7 +20,6 @@ def adapt(copy: Any, change: PartChange, tensors: Sequence[str], nodes: dict[str
         tensors: What the node is given.
         nodes: The nodes of the step.
         out: Where to add nodes.
-
     """
     for key, value in change.attributes:
         if isinstance(value, int):

@@ -10,8 +10,6 @@ from autodist.graph import NodeList
 from autodist.graph.layouts import Entry, Multiple, Rows, StepShapes, factor_of
 from autodist.kernels._base import Layout
 
-__all__ = ["BatchRows", "FirstRows", "entry_of"]
-
 
 class FirstRows:
     """Where the rows of each replica begin.
@@ -26,7 +24,6 @@ class FirstRows:
     Attributes:
         firsts: The first row of each replica of all workers.
         ends: One past its last.
-
     """
 
     def __init__(self, out: NodeList, layout: Layout, counts: str, name: str, prefix: str = "autodist") -> None:
@@ -60,7 +57,6 @@ class BatchRows:
         rows: The placeholder for the numbers of rows of the local replicas.
         counts: The numbers of all replicas of all workers, in their order.
         total: Name for the size of the batch, which may be fed.
-
     """
 
     def __init__(self, out: NodeList, layout: Layout, rows: str, counts: str, total: str) -> None:

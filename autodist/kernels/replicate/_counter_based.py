@@ -14,8 +14,6 @@ from autodist.graph import NodeList, StepAnalysis, node_of, tensor_dtype
 from autodist.graph.batch import Batch
 from autodist.graph.operators import meaning
 
-__all__ = ["CounterBasedRandom", "elements_of_rows"]
-
 _SHAPE, _COUNTER = 0, 2
 """Inputs of ``StatelessRandomUniformV2`` and ``StatelessRandomNormalV2``."""
 _GROUP = {"float64": 2}
@@ -49,7 +47,6 @@ class CounterBasedRandom:
         nodes: The flat step, by name.
         out: Where to add nodes.
         rows: Where each replica's rows begin.
-
     """
 
     def __init__(self, nodes: dict[str, Any], out: NodeList, rows: Starts) -> None:

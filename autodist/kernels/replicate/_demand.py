@@ -17,8 +17,6 @@ from autodist.graph import (
 )
 from autodist.graph.operators import Kind, is_kind
 
-__all__ = ["NodeDemand"]
-
 
 class NodeDemand:
     """Which nodes each context needs, and where replicas meet.

@@ -6,8 +6,6 @@ from autodist.graph import TrainingGraph
 from autodist.graph.operators import Kind, is_kind, meaning
 from autodist.kernels.replicate._demand import NodeDemand
 
-__all__ = ["why_not_exact"]
-
 
 def why_not_exact(graph: TrainingGraph) -> str | None:
     """Why the replicas' results can't be joined to those of one device on the whole batch; None if they can.

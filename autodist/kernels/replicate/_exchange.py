@@ -13,8 +13,6 @@ from autodist.kernels._base import Combine, Layout
 from autodist.kernels.replicate._batch_rows import BatchRows
 from autodist.kernels.replicate._tile_exchange import Point, TileExchanges
 
-__all__ = ["Exchanges"]
-
 _REDUCTIONS = {Reducer.MAX: "Max", Reducer.MIN: "Min", Reducer.ALL: "All", Reducer.ANY: "Any"}
 
 
@@ -28,7 +26,6 @@ class Exchanges:
         layout: This worker among all.
         rows: Where each replica's rows lie.
         point: Has workers meet.
-
     """
 
     def __init__(
@@ -48,7 +45,6 @@ class Exchanges:
         Args:
             exchange: What is needed.
             values: The tensors of the source.
-
         """
         tensor, source, target = exchange.tensor, exchange.source, exchange.target
         if isinstance(source, Tile) or isinstance(target, Tile):

@@ -11,8 +11,6 @@ from typing import Any
 from autodist.graph import FunctionBodies, NodeList, data_inputs, node_of, tensor_dtype, tensor_name
 from autodist.graph.operators import Access, Expression, Lengths, Signature, expression_of, meaning, signature_of
 
-__all__ = ["fill_functions"]
-
 
 def fill_functions(library: Any) -> None:
     """Have functions give operators that need rows a row of zeros where there is none, and take it away behind them.

@@ -14,8 +14,6 @@ from autodist.graph.operators import meaning
 from autodist.kernels._base import Layout
 from autodist.kernels.replicate._batch_rows import BatchRows
 
-__all__ = ["FilledRows"]
-
 
 class FilledRows:
     """Adds the nodes that fill and empty.
@@ -26,7 +24,6 @@ class FilledRows:
         out: Where to add nodes.
         layout: This worker among all.
         rows: How many rows each replica has.
-
     """
 
     def __init__(self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, rows: BatchRows) -> None:

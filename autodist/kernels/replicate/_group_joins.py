@@ -14,8 +14,6 @@ from autodist.kernels.replicate._counter_based import CounterBasedRandom, elemen
 from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._shares import BatchShares
 
-__all__ = ["GROUP_TOTAL", "GroupJoins"]
-
 GROUP_TOTAL = "autodist/group/total"
 """The size of the part of the batch that a group has."""
 
@@ -41,7 +39,6 @@ class GroupJoins:
         out: Where to add nodes.
         layout: This worker among all.
         points: Where workers meet; those between groups are added.
-
     """
 
     def __init__(self, meetings: GroupMeetings, out: NodeList, layout: Layout, points: list[SyncPoint]) -> None:
@@ -60,7 +57,6 @@ class GroupJoins:
         Args:
             counts: Those of all replicas of all workers, in their order.
             total: Name for the size of the batch, which may be fed.
-
         """
         size, name = self._layout.num_replicas // self._layout.groups, "autodist/group"
         dim = self._out.constant(f"{name}/dim", [0], "int32")
@@ -87,7 +83,6 @@ class GroupJoins:
         Args:
             node: The node of the step.
             copy: The group's: one that draws is made to draw what one device does for the group's rows.
-
         """
         each = elements_of_rows(self._meetings.graph.analysis, node.name) if is_kind(node.op, Kind.RANDOM) else None
         if each is not None and node.name in self._meetings.graph.analysis.scalings:
@@ -144,7 +139,6 @@ class GroupJoins:
             marks: Those of the gradient: one, or those of its values and of their rows.
             found: What this worker's group has.
             shape: That of the part.
-
         """
         dtypes = tuple(tensor_dtype(self._nodes, mark) for mark in marks)
         is_dense, parts = len(marks) == 1, [self._meetings.graph.analysis.marks[mark].part for mark in marks]

@@ -27,8 +27,6 @@ from autodist.kernels.replicate._joins import has_constant_part
 from autodist.kernels.replicate._warnings import inexact_of
 from autodist.kernels.replicate._weights import GradientWeights
 
-__all__ = ["GroupMeetings"]
-
 _ROWS = frozenset({BatchScaling.ROWS, BatchScaling.SUBSET})
 
 
@@ -41,7 +39,6 @@ class GroupMeetings:
         scalings: By such a node, how the groups' values become one.
         sizes: By such a node whose value is a shape, that shape, with None for what grows with the batch.
         weights: By mark of a gradient, ``share`` where it is that of a mean over the batch, ``active`` of a sum.
-
     """
 
     graph: TrainingGraph
@@ -55,7 +52,6 @@ class GroupMeetings:
 
         Raises:
             NoPlanError: Groups can't compute the losses of their own examples so that all is as on one device.
-
         """
         _refuse(graph, demand)
         return _Meetings(graph, demand).found()

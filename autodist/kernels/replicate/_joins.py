@@ -28,8 +28,6 @@ from autodist.kernels.replicate._same_batches import compare_batches
 from autodist.kernels.replicate._shares import BatchShares
 from autodist.kernels.replicate._weights import GradientWeights
 
-__all__ = ["ROWS", "ROWS_POINT", "TOTAL", "ReplicaJoins", "has_constant_part", "with_layers"]
-
 ROWS = "autodist/rows"
 """The placeholder for the numbers of examples of the local replicas."""
 

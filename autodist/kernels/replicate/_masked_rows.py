@@ -8,8 +8,6 @@ from autodist.graph import NodeList, data_inputs, tensor_dtype
 from autodist.graph.layouts import BatchPlan, Partial, Way
 from autodist.kernels._base import Layout
 
-__all__ = ["MaskedRows"]
-
 _NONE = -1
 """A number that names no row, where rows are put together."""
 
@@ -24,7 +22,6 @@ class MaskedRows:
         plan: How its tensors are shared.
         out: Where to add nodes.
         layout: This worker among all.
-
     """
 
     def __init__(self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout) -> None:
@@ -42,7 +39,6 @@ class MaskedRows:
             way: How it is cut.
             given: The numbers of rows of the whole.
             replica: Which local replica.
-
         """
         assert way.masks is not None
         is_lookup, tensors = way.outputs == (Partial(),), data_inputs(node)
@@ -84,7 +80,6 @@ class MaskedRows:
             node: The lookup.
             looked_up: What its copy finds.
             replica: Which local replica.
-
         """
         table, dtype = data_inputs(node)[0], tensor_dtype(self._nodes, node.name)
         name, own = f"{looked_up}/of_part", self._own[f"replica_{replica}/{node.name}"]

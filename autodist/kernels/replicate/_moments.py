@@ -21,8 +21,6 @@ from autodist.kernels._base import Combine, Layout
 from autodist.kernels.replicate._batch_rows import BatchRows
 from autodist.kernels.replicate._tile_exchange import Point
 
-__all__ = ["Moments", "MomentsOfReplicas", "moments_in"]
-
 _MOST_REPLICAS = 8
 """Each replica's moments go to all others: with many of them, two sums are less to send."""
 _DTYPES = ("float32", "float64")

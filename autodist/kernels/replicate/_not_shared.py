@@ -11,8 +11,6 @@ from autodist.kernels.replicate._counter_based import elements_of_rows
 from autodist.kernels.replicate._demand import NodeDemand
 from autodist.kernels.replicate._warnings import inexact_of
 
-__all__ = ["counted_draws", "refuse_apart", "refuse_statistics", "refuse_writes", "writes_by_replicas"]
-
 
 def writes_by_replicas(demand: NodeDemand) -> list[str]:
     """The nodes that change variables while they compute something of each example."""
@@ -36,7 +34,6 @@ def refuse_apart(graph: TrainingGraph, demand: NodeDemand, error: NoPlanError) -
     Raises:
         CaptureError: They would.
         FixedRowsError: It is for batches of one size only, of which each has fewer.
-
     """
     if graph.fixed_rows is not None:
         raise FixedRowsError(

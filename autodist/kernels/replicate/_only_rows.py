@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from autodist.graph import NodeList
 
-__all__ = ["OTHER_ROWS", "only_rows"]
-
 OTHER_ROWS = "autodist: the parts of the batch that the workers have are together not the rows that the step is for,"
 """How the error begins that ends a step that was traced for one number of rows."""
 

@@ -35,8 +35,6 @@ from autodist.graph.operators import Kind, Passes, is_kind, meaning, passes_on
 from autodist.kernels.replicate._demand import NodeDemand
 from autodist.wording import counted
 
-__all__ = ["PICKED", "refuse_fixed_batches"]
-
 PICKED = (
     "each replica has a part of the batch, whose rows have other numbers: write `tf.shape(x)[0]` for the number of "
     "rows; to pick examples, give the step a weight for each of them, 0 or 1, `tf.reduce_sum(weights * losses)`"

@@ -14,8 +14,6 @@ from typing import Any
 from autodist.graph import LOOPS, NodeList, called_functions, output_shape
 from autodist.graph.operators import meaning
 
-__all__ = ["ReplicaSeeds"]
-
 _SPREAD = 0x9E3779B97F4A7C15
 """Keeps the sequences of a replica apart from those of the next seeds: programs number their seeds."""
 

@@ -50,8 +50,6 @@ from autodist.kernels.replicate._same_batches import BATCHES
 from autodist.kernels.replicate._share_batch import share_batch
 from autodist.kernels.replicate._warnings import inexact_of, notes_of, notes_of_halves, warnings_of
 
-__all__ = ["Replicate"]
-
 
 @dataclass(frozen=True)
 class Replicate(Kernel):

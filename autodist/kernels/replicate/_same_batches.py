@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from autodist.graph import NodeList
 
-__all__ = ["BATCHES", "DIFFERENT_BATCHES", "compare_batches"]
-
 BATCHES = "autodist/batches"
 """The placeholder of two numbers that represent the batch."""
 

@@ -55,8 +55,6 @@ from autodist.kernels.replicate._random_seeds import ReplicaSeeds
 from autodist.kernels.replicate._same_batches import BATCHES, compare_batches
 from autodist.kernels.replicate._shared_gradients import SharedGradients
 
-__all__ = ["share_batch"]
-
 
 def share_batch(
     source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan, meetings: GroupMeetings | None = None
@@ -68,7 +66,6 @@ def share_batch(
         graph: The same, with the description of its variables.
         plan: How replicas share it; those of a group, if there are groups.
         meetings: Where groups of replicas meet in it; None where all replicas are one.
-
     """
     return _Builder(source, graph, plan, meetings).build()
 

@@ -11,8 +11,6 @@ from autodist.kernels._base import Layout as Workers
 from autodist.kernels.replicate._exchange import Exchanges
 from autodist.kernels.replicate._group_joins import GroupJoins
 
-__all__ = ["SharedGradients"]
-
 
 class SharedGradients:
     """Adds the marks of gradients.
@@ -25,7 +23,6 @@ class SharedGradients:
         exchanges: What brings tensors into other layouts.
         value: The tensors of this worker that are one in a layout.
         groups: Where groups of replicas meet; None where there is one.
-
     """
 
     def __init__(

@@ -10,8 +10,6 @@ from typing import Any
 
 from autodist.graph import NodeList
 
-__all__ = ["BatchShares"]
-
 _MANY_ROWS = 2**30
 
 

@@ -10,8 +10,6 @@ from autodist.graph import NodeList, tensor_dtype
 from autodist.graph.layouts import BatchPlan, Exchange, Partial, Tile, Whole
 from autodist.kernels._base import Combine, Layout
 
-__all__ = ["Point", "TileExchanges"]
-
 
 class Point(Protocol):
     """Makes a point of synchronization; returns the value of all workers."""
@@ -37,7 +35,6 @@ class TileExchanges:
         out: Where to add nodes.
         layout: This worker among all.
         point: Has workers meet.
-
     """
 
     def __init__(self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, point: Point) -> None:

@@ -23,8 +23,6 @@ from autodist.graph.batch import BY_REPLICA
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels.replicate._demand import NodeDemand
 
-__all__ = ["inexact_of", "notes_of", "notes_of_halves", "warnings_of"]
-
 _NEITHER = "is neither a sum nor a mean over the batch"
 _MANY_BYTES = 4 * 2**20
 _MOST_LAYERS = 4

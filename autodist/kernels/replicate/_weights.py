@@ -12,8 +12,6 @@ from autodist.errors import CaptureError
 from autodist.graph import ROWLIKE, Reduction, StepAnalysis
 from autodist.kernels.replicate._demand import NodeDemand
 
-__all__ = ["GradientWeights"]
-
 
 class GradientWeights:
     """Finds the weight of each gradient: ``share`` or ``active``, as :meth:`Shares.scalar` has them.

@@ -24,8 +24,6 @@ from autodist.graph import (
 from autodist.graph.operators import Handle, Kind, first_argument, is_kind, meaning
 from autodist.kernels._questions import QuestionBuilder, WantedNodes
 
-__all__ = ["FunctionRequests", "find_directly", "num_rows"]
-
 _Handle = tuple[Any, int]
 """The node of a variable's handle, and the worker that has the variable."""
 

@@ -20,8 +20,6 @@ from autodist.kernels.requests._function_requests import FunctionRequests, find_
 from autodist.strategies import PACK_BYTES
 from autodist.transport import register
 
-__all__ = ["Requests"]
-
 _ALONE = frozenset({"QueueDequeueV2", "ReadVariableOp"})
 """Ops that need nothing but a handle, so that a worker can ask for several at once."""
 

@@ -25,8 +25,6 @@ from autodist.kernels.servers._regions import UnitRegion, UnitRegions
 from autodist.kernels.servers._units import GradientPart, ServedUnit, parts_of, units_of
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
-__all__ = ["MOST_AHEAD", "AsynchronousServers"]
-
 MOST_AHEAD = 4
 """How many messages of one sender an asynchronous server keeps waiting; a worker that is faster waits in its step."""
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from autodist.graph import NodeList
 from autodist.transport import register
 
-__all__ = ["BEFORE_GRADIENTS", "Queues", "Streams"]
-
 BEFORE_GRADIENTS = -(1 << 20)
 """Added to the priority of what a worker waits for before it computes.
 

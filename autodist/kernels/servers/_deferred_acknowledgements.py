@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from autodist.graph import StepAnalysis, node_of
 from autodist.kernels._base import SyncPoint
 
-__all__ = ["deferred_units"]
-
 
 def deferred_units(analysis: StepAnalysis, points: Iterable[SyncPoint], writes: Mapping[str, str]) -> frozenset[str]:
     """The units whose updates neither another unit's update nor what a worker sends comes after.

@@ -17,8 +17,6 @@ from autodist.kernels._place import stays_at_home
 from autodist.kernels.servers._units import ServedUnit, units_of
 from autodist.strategies import Strategy
 
-__all__ = ["LocalAggregation"]
-
 
 @dataclass(frozen=True)
 class LocalAggregation(Kernel):

@@ -19,8 +19,6 @@ from autodist.kernels._base import DistributedGraph, Fact, Kernel, Layout, Refre
 from autodist.kernels.servers._units import ServedUnit, units_of
 from autodist.strategies import Strategy
 
-__all__ = ["LocalProxies", "Proxy", "ProxyWriter", "proxy_name"]
-
 
 def proxy_name(variable: str) -> str:
     """What the session calls a worker's copy of a variable."""

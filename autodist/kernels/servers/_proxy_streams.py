@@ -10,8 +10,6 @@ from autodist.kernels.servers._channels import Streams
 from autodist.kernels.servers._proxies import Proxy
 from autodist.kernels.servers._units import ServedUnit
 
-__all__ = ["ProxyStreams"]
-
 
 class ProxyStreams:
     """What both ends do for the copies of variables.

@@ -25,8 +25,6 @@ from autodist.kernels.servers._units import GradientPart, ServedUnit, parts_of, 
 from autodist.kernels.servers._update_epochs import UpdateEpochs
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
-__all__ = ["ParameterServers"]
-
 
 @dataclass(frozen=True)
 class ParameterServers(Kernel):

@@ -11,8 +11,6 @@ from autodist.graph import data_inputs, is_stateful, node_of, normalize
 from autodist.kernels._base import DistributedGraph, SyncPoint
 from autodist.kernels.servers._units import ServedUnit, units_of_handles, writes_of
 
-__all__ = ["UnitRegion", "UnitRegions"]
-
 _REPLICAS_OWN = re.compile(r"replica_\d+/")
 
 

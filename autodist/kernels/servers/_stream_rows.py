@@ -16,8 +16,6 @@ from autodist.graph.operators import meaning
 from autodist.kernels._base import SyncPoint
 from autodist.kernels.servers._channels import Streams
 
-__all__ = ["CommonLookup", "answer", "ask", "lookups_of"]
-
 
 @dataclass(frozen=True)
 class CommonLookup:

@@ -21,8 +21,6 @@ from autodist.kernels.servers._stream_rows import CommonLookup, answer, ask, loo
 from autodist.kernels.servers._units import units_of
 from autodist.strategies import Strategy, TileSynchronizer
 
-__all__ = ["StreamValues"]
-
 
 @dataclass(frozen=True)
 class StreamValues(Kernel):

@@ -12,8 +12,6 @@ from autodist.kernels._synchronizers import given_to
 from autodist.resource_spec import Device
 from autodist.strategies import PSSynchronizer, Strategy
 
-__all__ = ["GradientPart", "ServedUnit", "parts_of", "units_of", "units_of_handles", "writes_of"]
-
 
 @dataclass(frozen=True)
 class ServedUnit:

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 
 from autodist.graph import StepAnalysis, node_of
 
-__all__ = ["UpdateEpochs"]
-
 
 class UpdateEpochs:
     """The epochs of units of variables, the same on every worker.

@@ -17,8 +17,6 @@ from autodist.kernels._base import Fact, Preparation
 from autodist.kernels.shard._variable_sharding import ShardedVariable, VariableSharding
 from autodist.strategies import Strategy, VariableConfig, num_shards, shard_slices
 
-__all__ = ["Partition", "shard_name"]
-
 
 @dataclass(frozen=True)
 class Partition(Preparation):

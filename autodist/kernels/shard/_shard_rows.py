@@ -10,8 +10,6 @@ from typing import Any
 from autodist.graph import SCALING_OF, NodeList
 from autodist.strategies import ShardSlice
 
-__all__ = ["RowsByShard", "ShardBounds", "join", "look_up", "with_shape"]
-
 
 @dataclass(frozen=True)
 class ShardBounds:

@@ -30,8 +30,6 @@ from autodist.graph.operators import Asks, meaning
 from autodist.kernels.shard._shard_rows import RowsByShard, ShardBounds, join, look_up, with_shape
 from autodist.strategies import ShardSlice
 
-__all__ = ["ShardedVariable", "VariableSharding"]
-
 _SEGMENT_COUNT = 2  # the input of UnsortedSegmentSum that says how many rows come out
 
 

@@ -9,8 +9,6 @@ from autodist.graph.layouts import step_for_tiles
 from autodist.kernels._base import Preparation
 from autodist.strategies import Strategy, tiled_dims
 
-__all__ = ["MadeForTiles"]
-
 
 class MadeForTiles(Preparation):
     """Have each replica do its part of a softmax of classes that replicas share, and of lookups by handles."""

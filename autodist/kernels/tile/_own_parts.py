@@ -12,8 +12,6 @@ from autodist.kernels._synchronizers import given_to
 from autodist.kernels.replicate import ROWS_POINT, with_layers
 from autodist.strategies import Strategy, Synchronizer, TileSynchronizer
 
-__all__ = ["OwnParts"]
-
 
 @dataclass(frozen=True)
 class OwnParts(Kernel):

@@ -13,8 +13,6 @@ from autodist.errors import UsageError
 from autodist.launch._program import Program
 from autodist.launch.machines._data_files import ReadFiles
 
-__all__ = ["Bundle"]
-
 _MOST_FILES = 2000
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_DATA_FILES, _MOST_DATA_BYTES = 500, 16 * 1024 * 1024
@@ -28,7 +26,6 @@ class Bundle:
     Attributes:
         root: The directory from which it imports; absolute, without links.
         files: Paths below it, the script first.
-
     """
 
     root: Path
@@ -46,7 +43,6 @@ class Bundle:
 
         Raises:
             UsageError: Something is not there or lies elsewhere.
-
         """
         root = program.root.resolve()
         first = program.file.relative_to(program.root).as_posix() if program.module else program.file.resolve().name
@@ -83,7 +79,6 @@ class Bundle:
 
         Raises:
             UsageError: It is.
-
         """
         if self._is_too_much:
             raise UsageError(

@@ -13,8 +13,6 @@ from autodist.launch.machines._sites import GRAPHS, OUTPUT
 from autodist.launch.run_files import RunDirectory, is_launchers_own
 from autodist.remote import Machine
 
-__all__ = ["collect"]
-
 _MOST_FILES = 10_000
 _MOST_BYTES = 1 << 30
 
@@ -26,7 +24,6 @@ async def collect(job: Job, directory: RunDirectory, fleet: Fleet) -> list[str]:
 
     Returns:
         What the user should know: files that were not brought.
-
     """
 
     async def fetch(machine: Machine, agent: Agent) -> list[Fetched]:

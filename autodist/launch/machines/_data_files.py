@@ -11,8 +11,6 @@ from pathlib import Path, PurePosixPath
 
 from autodist.launch._program import Program
 
-__all__ = ["ReadFiles"]
-
 _READS = re.compile(
     r"(?:open|load(?:_\w+|txt|s)?|read(?:_\w+|lines?)?|genfromtxt|fromfile|memmap|imread|glob|iterdir|listdir|list_files"
     r"|File|\w+Dataset|\w+_dataset_from_directory|flow_from_directory)"
@@ -33,7 +31,6 @@ class ReadFiles:
     Attributes:
         next_to_script: Names relative to the script's directory, from ``Path(__file__).parent / "name"``.
         in_directory: Names relative to the working directory, from ``open("name")`` and the like.
-
     """
 
     next_to_script: tuple[str, ...] = ()
@@ -45,7 +42,6 @@ class ReadFiles:
 
         Args:
             program: The script; a module's data go with its package.
-
         """
         try:
             tree = ast.parse(program.file.read_bytes())

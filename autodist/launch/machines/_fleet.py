@@ -19,8 +19,6 @@ from autodist.launch._worker_output import OutputPump
 from autodist.launch.machines._machines import is_here
 from autodist.remote import LocalTransport, Machine, Transport
 
-__all__ = ["Fleet", "raise_all"]
-
 T = TypeVar("T")
 
 _MOST_AT_ONCE = 16  # handshakes; each of them costs CPU on this side
@@ -42,7 +40,6 @@ class Fleet:
         pump: Takes what workers write.
         grace_s: Between TERM and KILL.
         heartbeat_s: Longest silence of another machine.
-
     """
 
     def __init__(
@@ -82,7 +79,6 @@ class Fleet:
 
         Raises:
             HostUnreachable: Some machines can't be reached; all of them are listed, each with its remedy.
-
         """
         here = LocalTransport()
         there = here if all(map(is_here, self.machines)) else remote()
@@ -116,7 +112,6 @@ class Fleet:
 
         Raises:
             LaunchError: Some can't be started; all of them are listed.
-
         """
 
         async def start(machine: Machine) -> None:
@@ -141,7 +136,6 @@ class Fleet:
 
         Raises:
             AutoDistError: It failed on some; all of them are listed.
-
         """
         results = await self._on_all(lambda machine: work(machine, self.agents[machine]))
         raise_all(results)
@@ -248,7 +242,6 @@ def raise_all(results: Mapping[Machine, Any]) -> None:
 
     Raises:
         AutoDistError: Something did; lists all, each with its remedy.
-
     """
     errors = [result for result in results.values() if isinstance(result, BaseException)]
     told = [error for error in errors if isinstance(error, AutoDistError)]

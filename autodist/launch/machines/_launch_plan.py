@@ -16,8 +16,6 @@ from autodist.launch.machines._machines import Position, machines_with_ranks, po
 from autodist.launch.machines._sites import Site
 from autodist.resource_spec import Host
 
-__all__ = ["Rendezvous", "plan_workers"]
-
 _SLOWEST_HEARTBEAT_S = 2.0
 _FASTEST_HEARTBEAT_S = 0.1
 _NO_BOUND_S = 7 * 86400.0  # a wait of the runtime has a bound; no wait is that long
@@ -32,7 +30,6 @@ class Rendezvous:
         run_id: Identity of the run.
         token: The coordinator's secret.
         certificate: The coordinator's, in a run that encrypts; else empty.
-
     """
 
     run_id: str
@@ -50,7 +47,6 @@ def plan_workers(job: Job, meeting: Rendezvous, sites: Sequence[Site]) -> list[W
 
     Raises:
         UsageError: A variable of the environment is no number.
-
     """
     placed = zip(job.spec.hosts, sites, positions(machines_with_ranks(job.spec)), strict=True)
     return [

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from autodist.remote import Machine, machines_of
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["Position", "is_here", "machines_with_ranks", "positions"]
-
 _HERE = Machine("localhost", python=sys.executable)
 
 
@@ -26,7 +24,6 @@ def machines_with_ranks(spec: ResourceSpec) -> dict[Machine, tuple[int, ...]]:
         >>> spec = ResourceSpec.from_yaml("nodes: [{address: localhost}, {address: 127.0.0.1}]")
         >>> list(machines_with_ranks(spec).values())
         [(0, 1)]
-
     """
     found: dict[Machine, tuple[int, ...]] = {}
     for machine, ranks in machines_of(spec).items():
@@ -45,7 +42,6 @@ class Position:
         local_world_size: How many these are.
         cross_rank: The worker among those with the same local rank, one of each machine.
         cross_size: How many these are.
-
     """
 
     node_rank: int
@@ -61,7 +57,6 @@ def positions(machines: Mapping[Machine, tuple[int, ...]]) -> list[Position]:
     Example:
         >>> positions({Machine("a"): (0, 1), Machine("b"): (2,)})[2]
         Position(node_rank=1, local_rank=0, local_world_size=1, cross_rank=1, cross_size=2)
-
     """
     found: dict[int, Position] = {}
     sizes = [len(ranks) for ranks in machines.values()]

@@ -6,8 +6,6 @@ from autodist.errors import UsageError
 from autodist.launch._base import Job
 from autodist.launch.machines._machines import is_here, machines_with_ranks
 
-__all__ = ["check_permission"]
-
 
 def check_permission(job: Job, transport: object) -> None:
     """See that what a job names may carry its values: it encrypts, if that is wanted, and opens no ports unless it may.
@@ -19,7 +17,6 @@ def check_permission(job: Job, transport: object) -> None:
     Raises:
         UsageError: The way to other machines does not encrypt.
         StrategyError: The strategy would be carried by what is not allowed.
-
     """
     if job.encrypt and transport == "srun" and not all(map(is_here, machines_with_ranks(job.spec))):
         raise UsageError(

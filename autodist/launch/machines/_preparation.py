@@ -21,8 +21,6 @@ from autodist.launch.machines._software import Software, check_alone, check_can_
 from autodist.launch.run_files import RunDirectory
 from autodist.remote import Machine
 
-__all__ = ["compare_software", "missing_data", "prepare"]
-
 _LOOKUP_S = 30.0
 _VERSIONS_S = 90.0
 _DIGESTS_S = 120.0
@@ -37,7 +35,6 @@ async def compare_software(job: Job, fleet: Fleet) -> list[str]:
     Raises:
         LaunchError: They differ.
         NotInstalled: They miss what AutoDist needs.
-
     """
     pythons = {machine: _pythons(job, ranks) for machine, ranks in fleet.machines.items()}
 
@@ -83,7 +80,6 @@ async def prepare(job: Job, directory: RunDirectory, fleet: Fleet, port: int) ->
     Raises:
         LaunchError: Something can't be done on some machines; all of them are listed.
         UsageError: The user's code is too large to be sent.
-
     """
     addresses = {machine: job.spec.hosts[ranks[0]].address for machine, ranks in fleet.machines.items()}
     bundle = None if all(map(is_here, fleet.machines)) else Bundle.of(job.program, job.bring)

@@ -55,7 +55,6 @@ class Site:
         shared_envs: Variables of the login, expanded.
         brought: Files that were sent there.
         is_here: Whether it is this machine.
-
     """
 
     address: str
@@ -116,7 +115,6 @@ def remote_site(
         interface: The one that has it.
         brought: What was sent there.
         shared_envs: Variables of the login, expanded.
-
     """
     file = strategy_file(job)
     place = None if file is None else f"{root}/{INPUT}/{file.name}"

@@ -17,8 +17,6 @@ from autodist.installation import (
     tensorflow_remedy,
 )
 
-__all__ = ["Software", "check_alone", "check_can_encrypt", "check_software", "without_library"]
-
 _MOST_NAMED = 4
 _PACKAGES = ("autodist", "tensorflow", "keras")
 
@@ -33,7 +31,6 @@ class Software:
         packages: Version by name, for those that are installed.
         carriers: Names of the carriers that need not be there and are.
         has_openssl: Whether there is the OpenSSL that AutoDist's own library encrypts with.
-
     """
 
     python: str
@@ -68,7 +65,6 @@ def check_software(found: Mapping[str, Software], strategy: str | None = None) -
 
     Raises:
         LaunchError: They differ in what must be equal, or miss it; all of it is listed.
-
     """
     versions = {"Python": {name: _minor(software.python) for name, software in found.items()}}
     versions |= {package: {name: has.version(package) for name, has in found.items()} for package in _PACKAGES}
@@ -122,7 +118,6 @@ def check_alone(host: str, software: Software) -> None:
 
     Raises:
         NotInstalled: It misses something that AutoDist needs, or has it in a version that AutoDist does not work with.
-
     """
     missing = [name for name in _PACKAGES if not software.version(name)]
     place = f"for `{software.executable}` on `{host}`"
@@ -145,7 +140,6 @@ def check_can_encrypt(found: Mapping[str, Software]) -> None:
 
     Raises:
         LaunchError: Some lack it; all of them are listed.
-
     """
     library = _library()
     lacks = {

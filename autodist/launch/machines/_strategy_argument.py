@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from autodist import strategies
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["check_cluster", "file_of_strategy", "strategy_argument"]
-
 DEFAULT = "auto"
 """The strategy if neither command line nor script names one; known to be right without the searches, whose import takes
 a while."""
@@ -26,7 +24,6 @@ def strategy_argument(strategy: str | None, place: str | None = None) -> str | N
 
     Raises:
         StrategyError: It is neither a known builder with arguments that it takes nor a readable strategy.
-
     """
     if strategy is None or strategy == DEFAULT:
         return strategy
@@ -48,7 +45,6 @@ def check_cluster(strategy: str | None, spec: ResourceSpec) -> None:
 
     Raises:
         StrategyError: It can't.
-
     """
     if strategy is None or strategy == DEFAULT:
         return

@@ -13,8 +13,6 @@ from autodist.launch.run_files._run_directory import RunDirectory
 from autodist.launch.run_files._status import read_status
 from autodist.report import RunState
 
-__all__ = ["read_logs"]
-
 _CHUNK_BYTES = 64 * 1024
 _POLL_S = 0.2
 
@@ -29,7 +27,6 @@ def read_logs(
         ranks: The workers whose lines to show.
         num_lines: How many of each worker's last lines to begin with; None for all.
         follow: Whether to go on until the run has ended or is silent.
-
     """
     directory = RunDirectory(run_dir.name, run_dir)
     logs = {rank: _Log(directory.log(rank), num_lines) for rank in ranks}

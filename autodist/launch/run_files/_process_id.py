@@ -9,8 +9,6 @@ from pathlib import Path
 
 from autodist.report import ProcessId
 
-__all__ = ["is_alive", "is_here", "this_process"]
-
 _ZOMBIES = (b"Z", b"X")
 
 

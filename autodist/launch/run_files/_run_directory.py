@@ -19,8 +19,6 @@ from autodist.errors import LaunchError, UsageError
 from autodist.launch._secrets import mask_command, mask_secrets, without_secrets
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["RunDirectory", "files_of_run", "is_launchers_own"]
-
 _LAUNCHERS_OWN = ("spec.json", "command.txt", "env.json", "events.jsonl", "summary.json", "status.json")
 _WORKERS_OWN = (
     *("logs/[0-9]*.log", "logs/attempt-*/[0-9]*.log", "strategy.json", "strategy.[0-9]*.json", "strategy.yml"),
@@ -43,7 +41,6 @@ class RunDirectory:
     Attributes:
         run_id: Identity of the run.
         path: Absolute path of the directory.
-
     """
 
     run_id: str
@@ -59,7 +56,6 @@ class RunDirectory:
         Raises:
             UsageError: The path holds something already.
             LaunchError: The directory can't be made.
-
         """
         run_id = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
         target = (Path("runs") / run_id if path is None else path).absolute()

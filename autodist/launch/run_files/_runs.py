@@ -10,8 +10,6 @@ from autodist.errors import LaunchError, UsageError
 from autodist.launch.run_files._status import STATUS_FILE, read_status
 from autodist.report import RunStatus
 
-__all__ = ["find_run", "list_runs"]
-
 RUNS = Path("runs")
 _LATEST = "latest"
 
@@ -22,7 +20,6 @@ def list_runs(root: Path = RUNS, on_error: Callable[[LaunchError], None] = lambd
     Args:
         root: Where the directories of runs are.
         on_error: Called with what is wrong with a run that can't be read; it is left out.
-
     """
     found = []
     for directory in _directories(root):
@@ -38,7 +35,6 @@ def find_run(text: str, root: Path = RUNS) -> Path:
 
     Raises:
         UsageError: There is none, or more than one.
-
     """
     for path in (root / text, Path(text)):
         if (path / STATUS_FILE).is_file():

@@ -22,8 +22,6 @@ from autodist.launch.run_files._process_id import is_alive, this_process
 from autodist.launch.run_files._run_directory import RunDirectory
 from autodist.report import RunState, RunStatus, WorkerState, WorkerStatus
 
-__all__ = ["STATUS_FILE", "StatusKeeper", "end_restarts", "read_status"]
-
 STATUS_FILE = "status.json"
 _SCHEMA_VERSION = 1
 _BETWEEN_WRITES_S = 2.0
@@ -51,7 +49,6 @@ class StatusKeeper:
         ...     status.progressed(coordinator.progress())
         ...     status.worker_ended(0, exit_code=0)
         ...     status.end(exit_code=0)
-
     """
 
     def __init__(
@@ -156,7 +153,6 @@ def read_status(run_dir: Path) -> RunStatus:
 
     Raises:
         LaunchError: The directory has no status that this version can read.
-
     """
     status = _read(run_dir)
     if not status.strategy:

@@ -15,8 +15,6 @@ from autodist.launch.run_files._process_id import is_alive, is_here
 from autodist.launch.run_files._status import read_status
 from autodist.report import RunState, RunStatus
 
-__all__ = ["stop_run"]
-
 _UNTIL_SEEN_S = 5.0
 _POLL_S = 0.05
 
@@ -35,7 +33,6 @@ def stop_run(run_dir: Path, timeout_s: float, now: bool = False) -> RunStatus:
     Raises:
         LaunchError: The launcher can't be reached from here.
         TimedOut: The run has not ended within the time; it was asked to.
-
     """
     status = read_status(run_dir)
     if status.is_over:

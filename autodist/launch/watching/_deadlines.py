@@ -9,8 +9,6 @@ from autodist.launch._base import Job
 from autodist.launch._gang import Progress
 from autodist.report import FailureKind
 
-__all__ = ["Overdue", "WorkersProgress", "find_overdue"]
-
 _IDLE = 0.5  # of what is allowed
 _SLOW = 2.0
 _SILENCE_S = 10.0  # workers say every two seconds how far they are
@@ -24,7 +22,6 @@ class WorkersProgress:
         started_s: When each worker was started.
         ended_s: When each of those that have ended (without error) did so.
         progress: What each worker has last reported.
-
     """
 
     started_s: Mapping[int, float]
@@ -68,7 +65,6 @@ class Overdue:
         message: One sentence.
         hint: What to do.
         cut: The pairs of workers that don't reach each other, if it is that.
-
     """
 
     kind: FailureKind

@@ -14,8 +14,6 @@ from autodist.launch.watching._deadlines import Overdue
 from autodist.report import FailureKind, FailureReport
 from autodist.user_code import is_user_code
 
-__all__ = ["Symptom", "Verdict", "exit_code_of", "report_failure", "root_cause"]
-
 _TIMED_OUT = 124
 _TAIL_LINES = 20
 _STACK_LINES = 40
@@ -46,7 +44,6 @@ class Symptom:
         note: What it said about itself before; None if nothing.
         overdue: The bound it exceeded.
         lost: Why its machine can't be reached any more; empty while it can.
-
     """
 
     rank: int
@@ -65,7 +62,6 @@ class Verdict:
         also_failed: The other workers that failed within moments, in the order of their ranks.
         is_everywhere: Whether all of these have failed with the same error.
         interrupted: The signal that ended the run.
-
     """
 
     symptom: Symptom | None = None
@@ -86,7 +82,6 @@ def root_cause(symptoms: list[Symptom]) -> Symptom:
         >>> seen = [Symptom(0, note=FailureNote("connection lost")), Symptom(1, ExitStatus(None, "SIGKILL"))]
         >>> root_cause(seen).rank
         1
-
     """
     lost = [symptom for symptom in symptoms if symptom.lost]
     echoes = {symptom.rank for symptom in symptoms if symptom.note is not None and symptom.note.is_echo}

@@ -30,8 +30,6 @@ from autodist.launch.watching._reachability import (
 )
 from autodist.remote import Machine
 
-__all__ = ["Neighbours"]
-
 _EVERY_S = 3.0
 _PATIENCE_S = 2.5
 _CALL_S = 10.0
@@ -45,7 +43,6 @@ class Neighbours:
     Args:
         loop: Where the connections live.
         fleet: The machines.
-
     """
 
     def __init__(self, loop: LoopThread, fleet: Fleet) -> None:
@@ -62,7 +59,6 @@ class Neighbours:
 
         Args:
             sites: Where each worker is, by rank.
-
         """
         if len(self._fleet.machines) < 2:
             return
@@ -81,7 +77,6 @@ class Neighbours:
 
         Raises:
             LaunchError: They don't within seconds.
-
         """
         began_s = time.monotonic()
         while pairs:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from autodist.launch.watching._deadlines import Overdue, WorkersProgress
 from autodist.report import FailureKind
 
-__all__ = ["SILENCE_S", "Pair", "Reachability", "WatchedMachine", "cut_between", "find_cut", "is_idle"]
-
 Pair = tuple[int, int]
 """Two machines, named by their workers of the lowest rank, the lower one first."""
 
@@ -28,7 +26,6 @@ class WatchedMachine:
         ranks: Its workers.
         address: Under which the others reach it.
         port: Where it listens; 0 if it doesn't.
-
     """
 
     ranks: tuple[int, ...]
@@ -44,7 +41,6 @@ class Reachability:
         since_s: Since when nothing has come back either way, by pair.
         last_s: When the last round of those began.
         reached: The pairs in which something did at some time.
-
     """
 
     since_s: dict[Pair, float] = field(default_factory=dict)
@@ -58,7 +54,6 @@ class Reachability:
             began_s: When it began.
             unanswered: By machine, those from which it got no answer. Nothing is known of one that isn't there, and the
                 next round counts as the first.
-
         """
         # One way is enough: a firewall may let connections be made in one direction only.
         asked = [(low, high) for low in unanswered for high in unanswered if low < high]
@@ -91,7 +86,6 @@ def find_cut(
         standing: The state of the workers.
         places: The machines.
         now_s: ``time.monotonic()``.
-
     """
     found = []
     has_begun = any(standing.steps(rank) for rank in standing.started_s)

@@ -18,8 +18,6 @@ from autodist.launch.watching._failures import Symptom, Verdict, root_cause
 from autodist.launch.watching._neighbour_watch import Neighbours
 from autodist.report import RunState
 
-__all__ = ["Supervisor"]
-
 _TICK_S = 0.2
 _SETTLE_S = 0.3  # in which a second symptom may still turn out to be the cause
 _OWN_END_S = 1.5  # for a worker that has reported its failure to end by itself, with its own exit code
@@ -41,7 +39,6 @@ class Supervisor:
         directory: For the events that are kept.
         observer: For what the user should know.
         status: Gets the state of the workers.
-
     """
 
     def __init__(

@@ -18,8 +18,6 @@ from autodist.report.plots._panels import (
 from autodist.report.plots._picture import SearchPicture
 from autodist.report.plots._plot_texts import about_effects, about_importance, about_predictions, about_progress
 
-__all__ = ["Drawing", "importance_drawings", "predictions_drawing", "progress_drawing"]
-
 
 @dataclass(frozen=True)
 class Drawing:
@@ -31,7 +29,6 @@ class Drawing:
         draw: Draws it on axes.
         alt: What it shows, in words.
         titles: By the id of a group of points, what each of them is.
-
     """
 
     name: str

@@ -21,8 +21,6 @@ from autodist.report.plots._plot_texts import (
 from autodist.report.plots._theme import COLOURS, COLOURS_IN_THE_DARK, INK, new_figure, themed
 from autodist.report.plots._trial_texts import with_titles
 
-__all__ = ["html_of"]
-
 _NUMBERS = ("Times", "MB", "Group", "Sent MB", "ms/step", "Speed")
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 _NAMESPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'

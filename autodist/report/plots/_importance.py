@@ -14,8 +14,6 @@ from autodist.search import Trial
 from autodist.simulator import Floats
 from autodist.strategies import Strategy
 
-__all__ = ["ChoiceEffect", "Importance", "importance_of"]
-
 _FEWEST = 20
 _FOLDS = 5
 _REPEATS = 10
@@ -29,7 +27,6 @@ class ChoiceEffect:
         name: Name of the kind of choice, or of the variable.
         loss: By how much R² of the strategies that were left out falls when it is shuffled among them.
         deviation: Standard deviation of that over several shufflings.
-
     """
 
     name: str
@@ -48,7 +45,6 @@ class Importance:
         kinds: By kind of choice, for all variables; the most important first.
         variables: By variable, for all its choices; the most important first.
         why_not: Why there is no answer; empty if there is one.
-
     """
 
     num_strategies: int
@@ -72,7 +68,6 @@ def importance_of(trials: Sequence[Trial], sizes: Mapping[str, int], *, seed: in
     Example:
         >>> importance_of([], {}).why_not
         '0 strategies were measured, it takes 20 to say which choices matter'
-
     """
     logs_of = _logs_of([trial for trial in trials if trial.step_s is not None])
     count = len(logs_of)

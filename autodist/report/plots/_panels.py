@@ -14,8 +14,6 @@ from autodist.report.plots._predictions import PredictedAgainstMeasured
 from autodist.report.plots._progress import MeanProgress, Progress
 from autodist.report.plots._theme import COLOURS, INK, MARKERS
 
-__all__ = ["KINDS", "draw_effects", "draw_predictions", "draw_progress", "names_of_points", "points_of"]
-
 KINDS = {"servers": "servers", "collectives": "collectives", "both": "servers and collectives"}
 _MOST_EFFECTS = 8
 _LONGEST_NAME = 30
@@ -147,7 +145,6 @@ def _apart(heights: Mapping[str, float], gap: float) -> dict[str, float]:
     Example:
         >>> _apart({"a": 0.5, "b": 0.5, "c": 1.0}, 0.1)
         {'a': 0.5, 'b': 0.6, 'c': 1.0}
-
     """
     found: dict[str, float] = {}
     last = -gap
@@ -221,7 +218,6 @@ def _short(names: Sequence[str]) -> list[str]:
         ['a/kernel', 'b/kernel', '3 others']
         >>> _short(["model/a/kernel", "b"])
         ['model/a/kernel', 'b']
-
     """
     layers = zip(*(name.split("/")[:-1] for name in names if not name.endswith(" others")), strict=False)
     shared = takewhile(lambda parts: len(set(parts)) == 1, layers)

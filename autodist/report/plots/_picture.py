@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import Host
     from autodist.strategies import Strategy
 
-__all__ = ["KnownStrategy", "SearchPicture", "Summary", "VariableChoices", "choices_of", "picture_of", "summary_of"]
-
 
 @dataclass(frozen=True)
 class KnownStrategy:
@@ -34,7 +32,6 @@ class KnownStrategy:
         step_s: Seconds of its step, the mean of several searches.
         speed: Relative to the fastest baseline of the same search, the mean of several searches.
         spread: The speeds at the quartiles of its steps, the lower one first, the means of several searches.
-
     """
 
     name: str
@@ -63,7 +60,6 @@ class Summary:
         num_found: How many trials the searchers proposed, failed ones included.
         num_faster: How many of them are faster than the fastest baseline of their search; the hit rate is their share.
         standings: The baselines, the fastest first.
-
     """
 
     label: str
@@ -90,7 +86,6 @@ class VariableChoices:
     Attributes:
         columns: By header, the cells; no column is empty.
         left_out: How many shards are not in it: the smallest, where there are very many.
-
     """
 
     columns: Mapping[str, tuple[str, ...]]
@@ -108,7 +103,6 @@ class SearchPicture:
         predictions: Predicted against measured.
         choices: The best strategy, variable by variable.
         importance: Which choices matter.
-
     """
 
     summary: Summary
@@ -128,7 +122,6 @@ def picture_of(searches: Sequence[Searched], graph: TrainingGraph) -> SearchPict
 
     Raises:
         UsageError: They are of different graphs or clusters.
-
     """
     check_together(searches)
     courses = [progress_of(searched, searches) for searched in searches]
@@ -160,7 +153,6 @@ def summary_of(searches: Sequence[Searched], courses: Sequence[Progress], graph:
         searches: Searches of one graph on one cluster.
         courses: Progress of each search.
         graph: G.
-
     """
     fastest = min(range(len(searches)), key=lambda k: step_s_of(searches[k].best))
     best, study = searches[fastest].best, searches[0].study
@@ -195,7 +187,6 @@ def choices_of(
         graph: G.
         spec: D.
         batch_size: Examples in the global batch; by default the graph's.
-
     """
     columns, left_out = columns_of_explanation(explain(strategy, graph, spec, batch_size=batch_size))
     return VariableChoices({header: tuple(cells) for header, cells in columns.items() if any(cells)}, left_out)

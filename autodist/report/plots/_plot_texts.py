@@ -16,21 +16,6 @@ from autodist.wording import counted
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
-__all__ = [
-    "TIMES",
-    "about_choices",
-    "about_effects",
-    "about_importance",
-    "about_predictions",
-    "about_progress",
-    "facts",
-    "headline",
-    "reasons",
-    "short_name",
-    "standings",
-    "studies_of",
-]
-
 
 def headline(summary: Summary) -> str:
     """The result in a sentence."""
@@ -102,7 +87,6 @@ def short_name(name: str) -> str:
         'AllReduce (horovod)'
         >>> short_name("PartitionedPS(stations=True)")
         'PartitionedPS (stations)'
-
     """
     name, _, arguments = name.replace("=True", "").partition("(")
     return f"{name} ({re.sub('[a-z_]+=', '', arguments[:-1]).replace(chr(39), '')})" if arguments else name

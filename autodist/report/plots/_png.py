@@ -12,8 +12,6 @@ from autodist.report.plots._picture import SearchPicture, VariableChoices
 from autodist.report.plots._plot_texts import about_importance, about_predictions, facts, headline
 from autodist.report.plots._theme import new_figure, themed
 
-__all__ = ["save_png"]
-
 _WIDTH_IN = 11.0
 _MARGIN = 0.012
 _DOTS_PER_INCH = 150

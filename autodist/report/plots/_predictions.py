@@ -14,8 +14,6 @@ from autodist.report.plots._trial_texts import trial_text
 from autodist.simulator import Floats, accuracy_of
 from autodist.strategies import Strategy
 
-__all__ = ["Kind", "PredictedAgainstMeasured", "PredictionPoint", "predictions_of"]
-
 Kind: TypeAlias = Literal["servers", "collectives", "both"]
 """Whether parameter servers synchronize the variables, or collectives, or each some."""
 
@@ -31,7 +29,6 @@ class PredictionPoint:
         measured: The same of the measurement.
         kind: What synchronizes its variables.
         name: What it is, in a line.
-
     """
 
     predicted: float
@@ -49,7 +46,6 @@ class PredictedAgainstMeasured:
         are_seconds: Whether the points are in seconds; else they are ranks.
         pairwise: Share of the pairs of trials that were ranked rightly, as in
             :class:`autodist.simulator.Accuracy`; the mean of several searches. None if there is nothing to compare.
-
     """
 
     points: tuple[PredictionPoint, ...]

@@ -11,8 +11,6 @@ from autodist.report.plots._searched import Searched, is_baseline
 from autodist.report.plots._trial_texts import middle_half, trial_text
 from autodist.search import Failure, Trial
 
-__all__ = ["MeanProgress", "Progress", "mean_progress", "progress_of"]
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -30,7 +28,6 @@ class Progress:
         names: By trial, what it is, in a line.
         spreads: By name of a baseline, the speeds at the quartiles of its steps, the lower one first.
         best_spread: The same of the fastest trial.
-
     """
 
     study: int
@@ -57,7 +54,6 @@ class MeanProgress:
             all of them have found something.
         lowest: The smallest of them.
         highest: The largest of them.
-
     """
 
     searcher: str
@@ -74,7 +70,6 @@ def progress_of(searched: Searched, others: Sequence[Searched] = ()) -> Progress
         searched: The search.
         others: Searches of the same graph on the same cluster, whose baselines count where this one has none. If no
             baseline was measured at all, the first measured trial has speed 1.
-
     """
     baselines = searched.baselines or next((other.baselines for other in others if other.baselines), {})
     first = searched.measured[0]
@@ -112,7 +107,6 @@ def mean_progress(courses: Sequence[Progress]) -> MeanProgress:
         >>> curves = [(None, 2.0), (1.0, 1.0)]
         >>> mean_progress([Progress(1, "random", "PS", 1.0, (), curve) for curve in curves]).best
         (None, 1.5)
-
     """
     means: list[tuple[float, float, float] | None] = []
     for values in zip(*(course.best for course in courses), strict=False):

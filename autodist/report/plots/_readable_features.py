@@ -14,8 +14,6 @@ from autodist.report._cells import common_name, name_pattern
 from autodist.simulator import Floats
 from autodist.strategies import ShardConfig, Strategy, VariableConfig
 
-__all__ = ["ChoiceFeatures", "choice_features"]
-
 _MANY_UNITS = 6
 _MOST_BYTES = 0.8
 
@@ -31,7 +29,6 @@ class ChoiceFeatures:
         values: Shape (strategies, columns); columns in which all strategies are alike are left out.
         variables: By column, the name of its variable, or of several with a common name.
         kinds: By column, the kind of choice: ``synchronizer``, ``partition``, ``server`` and so on.
-
     """
 
     values: Floats
@@ -48,7 +45,6 @@ def choice_features(strategies: Sequence[Strategy], sizes: Mapping[str, int]) ->
     Args:
         strategies: Strategies of one graph.
         sizes: By variable, its bytes.
-
     """
     units = _units(sizes)
     cells: dict[tuple[str, _Column], dict[int, float]] = defaultdict(dict)

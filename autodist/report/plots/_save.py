@@ -11,8 +11,6 @@ from autodist.report.plots._picture import SearchPicture
 from autodist.report.plots._png import save_png
 from autodist.report.plots._theme import require_matplotlib
 
-__all__ = ["check_drawable", "save_picture"]
-
 _ENDINGS = (".html", ".png")
 
 
@@ -21,7 +19,6 @@ def check_drawable(path: str | os.PathLike[str]) -> None:
 
     Raises:
         UsageError: Its name has another ending, or matplotlib is missing.
-
     """
     if Path(path).suffix.lower() not in _ENDINGS:
         raise UsageError(
@@ -40,7 +37,6 @@ def save_picture(picture: SearchPicture, path: str | os.PathLike[str]) -> None:
 
     Raises:
         UsageError: Its name has another ending, it can't be written, or matplotlib is missing.
-
     """
     check_drawable(path)
     target = Path(path)

@@ -11,8 +11,6 @@ from autodist.errors import UsageError
 from autodist.search import BASELINE, Failure, Study, Trial, best_of
 from autodist.wording import counted
 
-__all__ = ["Searched", "check_together"]
-
 
 @dataclass(frozen=True)
 class Searched:
@@ -24,7 +22,6 @@ class Searched:
 
     Raises:
         UsageError: None of the trials was measured.
-
     """
 
     study: Study
@@ -88,7 +85,6 @@ def check_together(searches: Sequence[Searched]) -> None:
 
     Raises:
         UsageError: They can't; lists what differs.
-
     """
     first, *others = [searched.study for searched in searches]
     mistakes = []

@@ -10,8 +10,6 @@ from typing import Any
 from autodist.errors import UsageError
 from autodist.installation import install_command
 
-__all__ = ["COLOURS", "COLOURS_IN_THE_DARK", "INK", "MARKERS", "new_figure", "require_matplotlib", "themed"]
-
 INK = "#1b1b1c"
 """The colour of text and lines; in HTML it becomes the colour of the page's text, so no series may have it."""
 
@@ -60,7 +58,6 @@ def require_matplotlib() -> None:
 
     Raises:
         UsageError: There is not.
-
     """
     try:
         import matplotlib  # noqa: F401

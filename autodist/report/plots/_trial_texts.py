@@ -11,8 +11,6 @@ from autodist.report._escapes import plain
 from autodist.report._search_console import milliseconds
 from autodist.search import Failure, Trial
 
-__all__ = ["middle_half", "trial_text", "with_titles"]
-
 
 def middle_half(trial: Trial) -> tuple[float, float]:
     """The quartiles of a measured trial's steps, in seconds: half of them are between the two."""
@@ -43,7 +41,6 @@ def with_titles(svg: str, titles: Mapping[str, Sequence[str]]) -> str:
     Example:
         >>> with_titles('<g id="a"><use x="1"/><use x="2"/></g>', {"a": ["one", "two"]})
         '<g id="a"><use x="1"><title>one</title></use><use x="2"><title>two</title></use></g>'
-
     """
     for group, texts in titles.items():
         begin = svg.find(f'<g id="{group}">') + 1  # a group without points ends in its own tag

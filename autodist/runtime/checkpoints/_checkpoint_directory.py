@@ -22,8 +22,6 @@ from autodist.runtime.checkpoints._lock import DirectoryLock
 from autodist.runtime.checkpoints._own_files import CheckpointState, OwnCheckpoint, OwnFile, OwnRecord
 from autodist.runtime.checkpoints._reading import DamagedCheckpoint, files_of, names_in, position_in, read_all
 
-__all__ = ["CheckpointFiles", "FoundCheckpoint"]
-
 _LOG = logging.getLogger("autodist")
 _OWN = ".autodist"
 _LOCK_S, _RESTART_S = 1.0, 30.0

@@ -21,8 +21,6 @@ from autodist.errors import CheckpointFailed, UsageError
 from autodist.runtime._recorder import Recorder
 from autodist.runtime.checkpoints._checkpoint_directory import CheckpointFiles, FoundCheckpoint
 
-__all__ = ["CheckpointKind", "Checkpoints"]
-
 _LOG = logging.getLogger("autodist")
 _exchanges = itertools.count()
 _MOST_FAILURES = 3

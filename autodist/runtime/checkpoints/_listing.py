@@ -10,8 +10,6 @@ from typing import Any
 from autodist.documents import whole_file
 from autodist.runtime.checkpoints._own_files import OwnFile
 
-__all__ = ["LISTING", "list_checkpoints", "listed"]
-
 LISTING = "checkpoint"
 
 

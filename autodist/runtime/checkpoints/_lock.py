@@ -16,8 +16,6 @@ from pathlib import Path
 
 from autodist.errors import UsageError
 
-__all__ = ["DirectoryLock"]
-
 _LOG = logging.getLogger("autodist")
 _LOOK_S = 0.1
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})

@@ -14,8 +14,6 @@ from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.checkpoints._checkpoints import CheckpointKind, Checkpoints
 from autodist.runtime.data import ShardedDataset
 
-__all__ = ["LoopCheckpoint"]
-
 
 class LoopCheckpoint:
     """Saves a training loop, and goes on from the newest checkpoint; made by ``ad.checkpoint``.

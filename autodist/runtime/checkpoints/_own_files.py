@@ -14,8 +14,6 @@ from typing import Any
 
 from autodist.documents import whole_file
 
-__all__ = ["CheckpointState", "OwnCheckpoint", "OwnFile", "OwnRecord"]
-
 _LOG = logging.getLogger("autodist")
 _END_BYTES = 16 << 20
 

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 from autodist.error_text import said_by
 from autodist.errors import CheckpointFailed
 
-__all__ = ["DamagedCheckpoint", "files_of", "names_in", "position_in", "read_all"]
-
 T = TypeVar("T")
 
 _DATA = re.compile(r"(.+)\.data-\d{5}-of-\d{5}")

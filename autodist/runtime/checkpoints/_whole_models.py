@@ -20,8 +20,6 @@ from typing import Any
 
 from autodist.documents import to_disk, tree_to_disk
 
-__all__ = ["save_models_whole", "whole_model", "whole_model_folder"]
-
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _MARK = "_autodist_whole"

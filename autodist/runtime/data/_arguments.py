@@ -13,8 +13,6 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.runtime.data._batch import LocalArray, WholeArray
 
-__all__ = ["ArgumentSplits", "Arguments", "flatten", "flatten_batch", "split_by_rows"]
-
 _LOG = logging.getLogger("autodist")
 _OF_KERAS = ("x", "y", "sample_weight")
 _Path = tuple[Any, ...]

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["aligned_copy", "aligned_empty", "sharing_tensor"]
-
 _ALIGNMENT_BYTES = 64
 
 

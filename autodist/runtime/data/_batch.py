@@ -10,17 +10,6 @@ import numpy as np
 
 from autodist.errors import UsageError
 
-__all__ = [
-    "BatchSplit",
-    "LocalArray",
-    "WholeArray",
-    "batch_size",
-    "has_parts",
-    "part_of",
-    "split_global",
-    "split_local",
-]
-
 
 class _Given(np.ndarray):
     """What ``ad.shard`` yields.

@@ -18,8 +18,6 @@ from autodist.runtime.data._arguments import Arguments
 from autodist.runtime.data._convention import Convention
 from autodist.runtime.data._fingerprints import fingerprint_of
 
-__all__ = ["BatchCheck"]
-
 _LONGEST_WAIT_S = 10.0  # all fail in the same step
 
 

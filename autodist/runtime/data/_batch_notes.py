@@ -11,8 +11,6 @@ from typing import Any
 
 from autodist.errors import UsageError
 
-__all__ = ["check_rows", "with_note", "without_note"]
-
 _FIRST, _NOTE = "0", "1: of autodist"
 
 

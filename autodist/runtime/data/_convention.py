@@ -7,8 +7,6 @@ from typing import Literal
 
 from autodist.errors import UsageError
 
-__all__ = ["Convention", "check_convention"]
-
 
 @dataclass(frozen=True)
 class Convention:

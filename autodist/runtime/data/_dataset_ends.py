@@ -9,8 +9,6 @@ from typing import Any
 from autodist.coordination import CoordinatorClient
 from autodist.errors import TimedOut
 
-__all__ = ["DatasetEnds", "going_on_together"]
-
 _LONGEST_WAIT_S = 3600.0  # for a worker to begin; the launcher notices sooner one that makes no progress
 
 

@@ -12,19 +12,6 @@ from typing import Any
 
 from autodist.errors import UsageError
 
-__all__ = [
-    "Pipeline",
-    "batched_sizes",
-    "captured_resources",
-    "has_unseeded_shuffle",
-    "name_of",
-    "of_no_order",
-    "of_service",
-    "read_ahead",
-    "read_pipeline",
-    "reads_variables",
-]
-
 _READERS = ("TFRecordDatasetV2", "TextLineDatasetV2", "FixedLengthRecordDatasetV2")
 _OVER_FILES = ("_InterleaveDataset", "_ParallelInterleaveDataset", "_FlatMapDataset")
 _BATCHINGS = ("_BatchDataset", "_ParallelBatchDataset", "_PaddedBatchDataset")

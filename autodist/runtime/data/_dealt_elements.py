@@ -18,8 +18,6 @@ import numpy as np
 from autodist.runtime.data._fingerprints import can_be_hashed, chained, hashed_block
 from autodist.runtime.data._random_maps import drawn_parts
 
-__all__ = ["BlocksRead", "PassRead", "of_elements"]
-
 _NOBODYS, _BEGINNING = 0, -1
 
 

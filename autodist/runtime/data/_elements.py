@@ -8,8 +8,6 @@ from typing import Any
 from autodist.errors import UsageError
 from autodist.runtime.data._dataset_structure import batched_sizes
 
-__all__ = ["has_open_rows", "which_are_batches"]
-
 _NO_ROWS = -1
 _TO_DENSE = {"RaggedTensorSpec": "`x.to_tensor()`", "SparseTensorSpec": "`tf.sparse.to_dense(x)`"}
 

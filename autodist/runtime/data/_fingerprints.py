@@ -16,17 +16,6 @@ import numpy as np
 if TYPE_CHECKING:
     from autodist.runtime.data._arguments import Arguments
 
-__all__ = [
-    "as_floats",
-    "can_be_hashed",
-    "chained",
-    "fingerprint_of",
-    "hashed",
-    "hashed_block",
-    "hashed_in_graph",
-    "hashed_names",
-]
-
 _COLUMNS = 1021
 """A prime, so that rows of examples which change places are added to other columns."""
 _PLAIN = bool | int | float | complex | str | bytes

@@ -13,8 +13,6 @@ import threading
 import weakref
 from typing import Any
 
-__all__ = ["let_go_of_iterators_in_time"]
-
 _USUAL_S = 1.0
 """By far enough for an iterator that is not asleep."""
 _AGAIN_S = 0.02

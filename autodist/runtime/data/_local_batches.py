@@ -11,8 +11,6 @@ from autodist.errors import UsageError
 from autodist.runtime.data._dataset_ends import DatasetEnds
 from autodist.runtime.data._sharded_dataset import DatasetPasses
 
-__all__ = ["LocalBatches"]
-
 _LOG = logging.getLogger("autodist")
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from autodist.graph.operators import Kind, is_kind
 
-__all__ = ["drawn_parts"]
-
 _MAPS = ("_MapDataset", "_ParallelMapDataset")
 
 

@@ -30,8 +30,6 @@ from autodist.runtime.data._elements import has_open_rows, which_are_batches
 from autodist.runtime.data._fingerprints import hashed_in_graph, hashed_names
 from autodist.runtime.data._random_maps import drawn_parts
 
-__all__ = ["DatasetPasses", "ShardBy", "ShardedDataset", "WorkerShares", "is_pass", "shard_dataset"]
-
 _LOG = logging.getLogger("autodist")
 _ALLOWED = ("auto", "batch", "element", "file")
 

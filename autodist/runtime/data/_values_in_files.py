@@ -24,8 +24,6 @@ import numpy as np
 
 from autodist.runtime.data._arrays import aligned_copy, aligned_empty
 
-__all__ = ["FILED_VALUES"]
-
 _LOG = logging.getLogger("autodist")
 _FROM_BYTES = 1024 * 1024  # smaller values are no burden
 _MOST_KEPT_BYTES = 32 * 1024 * 1024  # as the C library has it

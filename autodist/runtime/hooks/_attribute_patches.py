@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Patches"]
-
 
 class Patches(contextlib.ExitStack):
     """Attributes replaced for a while; leaving this context puts them back, the last one first."""

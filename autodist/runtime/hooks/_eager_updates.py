@@ -17,8 +17,6 @@ from autodist.errors import CaptureError
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 
-__all__ = ["eagerly_alike"]
-
 _LOG = logging.getLogger("autodist")
 _TOLERANCE = 1e-3
 """Tolerance of sums over all gradients: hosts of other kinds round otherwise."""

@@ -15,8 +15,6 @@ from autodist.runtime.data import has_open_rows, has_parts, is_pass
 from autodist.runtime.hooks._attribute_patches import Patches
 from autodist.runtime.hooks._eager_updates import eagerly_alike
 
-__all__ = ["hook_functions", "hook_optimizers"]
-
 _KERAS = ("keras.", "tf_keras.")
 """Modules whose functions train only through ``fit``."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from autodist.errors import UsageError
 from autodist.graph import full_name, node_of
 
-__all__ = ["consumed", "drawn_tensors", "for_this_worker", "needed_for", "refuse_queues"]
-
 _ITERATORS = frozenset({"Iterator", "IteratorV2"})
 _FILE_WRITERS = frozenset({"MergeV2Checkpoints", "Save", "SaveSlices", "SaveV2", "WriteFile"})
 _QUEUES = ("FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "RandomShuffleQueue", "Stage", "MapStage", "Unstage")

@@ -24,8 +24,6 @@ from autodist.runtime.data import WholeArray
 from autodist.runtime.hooks._attribute_patches import Patches
 from autodist.runtime.hooks._graph_parts import consumed, drawn_tensors, for_this_worker, needed_for, refuse_queues
 
-__all__ = ["GraphSession", "make_session", "refuse_plain_sessions"]
-
 _LOG = logging.getLogger("autodist")
 
 

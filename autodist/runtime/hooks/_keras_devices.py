@@ -6,8 +6,6 @@ from typing import Any
 
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["list_all_replicas"]
-
 
 def list_all_replicas(keras: Any, spec: ResourceSpec) -> None:
     """Have ``keras.distribution.list_devices()`` list all replicas of the cluster, of which scripts make meshes."""

@@ -9,8 +9,6 @@ from autodist.after_import import after_import
 from autodist.coordination import Worker
 from autodist.errors import UsageError
 
-__all__ = ["OPEN", "OpenScope", "refuse_fit_outside", "refuse_keras2_fit_outside"]
-
 _T = TypeVar("_T")
 
 

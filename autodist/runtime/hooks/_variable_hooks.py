@@ -10,8 +10,6 @@ from autodist.runtime.data import captured_resources
 from autodist.runtime.hooks._attribute_patches import Patches
 from autodist.runtime.state import LOST_VALUES, HandleAccess, StateStore
 
-__all__ = ["hook_variables"]
-
 _WRITES = (
     *("assign", "assign_add", "assign_sub", "batch_scatter_update", "count_up_to"),
     *(f"scatter_{kind}" for kind in ("add", "div", "max", "min", "mul", "sub", "update")),

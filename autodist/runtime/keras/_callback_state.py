@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["best_weights", "callback_states", "restore_callbacks"]
-
 _KEPT = {
     "History": ("epoch", "history"),
     "EarlyStopping": ("wait", "stopped_epoch", "best", "best_epoch"),

@@ -7,8 +7,6 @@ from typing import Any
 
 from autodist.errors import UsageError
 
-__all__ = ["refuse_sparse_arrays"]
-
 _BY_BATCH = (
     "if that is too large, make one batch at a time dense: a `keras.utils.PyDataset` whose `__getitem__` returns "
     "`x[start:stop].toarray()`"

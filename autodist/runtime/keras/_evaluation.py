@@ -18,8 +18,6 @@ from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit_position import without_optionals
 from autodist.runtime.keras._keras_steps import last_of_call, step_of
 
-__all__ = ["hook_evaluation"]
-
 
 def hook_evaluation(patches: Patches, engine: Engine | ReferenceEngine, files: FilesAside) -> None:
     """Have ``evaluate``, ``predict`` and their ``_on_batch`` use the engine.

@@ -17,8 +17,6 @@ from typing import Any
 
 from autodist.runtime.hooks import Patches
 
-__all__ = ["FilesAside"]
-
 
 class FilesAside:
     """A directory in which a worker finds the files again that it has written, where the chief writes the real ones.

@@ -18,8 +18,6 @@ from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit_position import FitFollower, FitPosition, without_optionals
 from autodist.runtime.keras._keras_steps import last_of_call, step_of
 
-__all__ = ["Batches", "FitHooks", "TrainFunction", "hook_fit"]
-
 
 def hook_fit(
     patches: Patches, engine: Engine | ReferenceEngine, shard: Callable[[Any], ShardedDataset], files: FilesAside

@@ -17,8 +17,6 @@ from autodist.coordination import Worker
 from autodist.runtime._engine import Engine
 from autodist.runtime.keras._files_aside import FilesAside
 
-__all__ = ["deciding_together", "saving_at_end", "writing_aside"]
-
 _HOOKS = tuple(name for name in dir(keras.callbacks.Callback) if name.startswith("on_"))
 _MOMENTS = (("on_epoch_begin",), ("on_batch_begin", "on_train_batch_begin"), ("on_batch_end", "on_train_batch_end"))
 """Where workers have to agree only if a callback of any of them may decide something there."""

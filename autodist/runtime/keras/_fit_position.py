@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from autodist.runtime._engine import Engine
     from autodist.runtime._reference import ReferenceEngine
 
-__all__ = ["FitFollower", "FitPosition", "without_optionals"]
-
 
 class FitPosition:
     """The place of a running ``fit`` in its data.

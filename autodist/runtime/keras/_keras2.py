@@ -21,8 +21,6 @@ from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit import Batches, FitHooks, TrainFunction
 from autodist.runtime.keras._fit_position import FitFollower
 
-__all__ = ["hook_keras2"]
-
 
 def hook_keras2(
     patches: Patches, engine: Engine | ReferenceEngine, shard: Callable[[Any], ShardedDataset], files: FilesAside

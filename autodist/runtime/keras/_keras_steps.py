@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["last_of_call", "step_of"]
-
 
 def step_of(model: Any, name: str) -> Callable[..., Any]:
     """One of a model's steps, ``train_step`` for one, as it is when it is called.

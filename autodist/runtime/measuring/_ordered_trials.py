@@ -26,8 +26,6 @@ from autodist.runtime.measuring._worker_timeline import clock_offset_s, worker_t
 from autodist.runtime.state import StateStore
 from autodist.strategies import AllReduce, Strategy, check
 
-__all__ = ["ORDERED", "OrderedTrials", "TrialKeys"]
-
 ORDERED = "AUTODIST_TRIALS"
 """The environment variable by which a launcher has the first training step measured instead of trained."""
 
@@ -48,7 +46,6 @@ class TrialKeys:
 
     Attributes:
         number: Number of the trial.
-
     """
 
     number: int
@@ -86,7 +83,6 @@ class OrderedTrials:
         worker: This process.
         spec: The cluster.
         convention: What a batch and a loss mean.
-
     """
 
     def __init__(self, worker: Worker, spec: ResourceSpec, convention: Convention) -> None:
@@ -104,7 +100,6 @@ class OrderedTrials:
             arguments: Those it is measured with.
             local: Whether they are this worker's part of the global batch.
             own: Whether they are that because every worker brings a batch of its own.
-
         """
         profiler = StepProfiler(self._worker, self._spec, self._convention, captured, arguments, local=local)
         if self._worker.is_chief:

@@ -23,8 +23,6 @@ from autodist.runtime.measuring._traced import node_times
 from autodist.runtime.state import StateStore
 from autodist.strategies import DEFAULT_BATCH_SIZE, AllReduce
 
-__all__ = ["ProfileOrder", "StepProfiler"]
-
 _WORD = b"profile "
 _WARM_UP = 3
 _SHARES = (0.2, 0.7, 1.0)
@@ -48,7 +46,6 @@ class ProfileOrder:
         ProfileOrder(steps=5, longest_s=3.0)
         >>> ProfileOrder.decode(b"{}") is None
         True
-
     """
 
     steps: int = 10
@@ -84,7 +81,6 @@ class StepProfiler:
         captured: The step.
         arguments: Those of a call.
         local: Whether they are this worker's part of the global batch.
-
     """
 
     def __init__(
@@ -119,7 +115,6 @@ class StepProfiler:
 
         Raises:
             UsageError: The replica's device is a GPU.
-
         """
         if self._host.gpus:  # what is traced of a GPU's operations is when they were asked for
             raise UsageError("the replicas are on GPUs, profiles are made on CPUs only")

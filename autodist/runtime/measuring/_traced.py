@@ -10,8 +10,6 @@ import numpy as np
 
 from autodist.graph import NodeTime
 
-__all__ = ["node_times"]
-
 _REMAINS = 0.25
 """The share of any time between two nodes, as measured by what would remain if all were shortened in proportion."""
 _HALVINGS = 40
@@ -27,7 +25,6 @@ def node_times(steps: Sequence[Any], step_s: float, prefix: str) -> dict[str, No
         steps: The ``RunMetadata`` of each.
         step_s: Seconds of such a step that is not traced.
         prefix: What names begin with in the session and not in G.
-
     """
     found: dict[str, list[NodeTime]] = {}
     traced = sorted((_Step(metadata, prefix) for metadata in steps), key=lambda step: step.length_s)

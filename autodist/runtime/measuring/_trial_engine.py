@@ -13,8 +13,6 @@ from autodist.runtime._recorder import Recorder
 from autodist.runtime.data import Arguments, Convention
 from autodist.runtime.measuring._ordered_trials import ORDERED, OrderedTrials
 
-__all__ = ["TrialEngine", "engine_class"]
-
 
 class TrialEngine(Engine):
     """Runs a script up to its first training step, measures what the launcher orders for it, and ends the script.
@@ -25,7 +23,6 @@ class TrialEngine(Engine):
         strategy: What would train without a search.
         convention: What a batch and a loss mean.
         recorder: As for :class:`Engine`.
-
     """
 
     captures_all = True
@@ -46,7 +43,6 @@ class TrialEngine(Engine):
 
         Raises:
             SystemExit: There are no more orders.
-
         """
         brings_own = local and not arguments.is_local  # every worker brings a batch of its own
         self._trials.run(captured, arguments, local=local, own=brings_own)

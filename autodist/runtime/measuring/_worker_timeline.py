@@ -12,8 +12,6 @@ from autodist import carriers
 from autodist.coordination import CoordinatorClient
 from autodist.timeline import Kind, Span, WorkerTimeline
 
-__all__ = ["clock_offset_s", "worker_timeline"]
-
 _PINGS = 9
 _TASK = r"/job:(?P<job>\w+)/(?:replica:\d+/)?task:(?P<task>\d+)/device:\w+:\d+"
 _DEVICE = re.compile(_TASK)
@@ -35,7 +33,6 @@ def worker_timeline(
         start_s: When the step began, by this process' clock.
         end_s: When it was done.
         offset_s: See :func:`clock_offset_s`.
-
     """
     return WorkerTimeline(rank, offset_s, start_s, end_s, tuple(_spans(metadata, rank, f"{prefix}/")))
 

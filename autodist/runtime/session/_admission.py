@@ -16,8 +16,6 @@ from typing import Any
 from autodist.runtime.session._tcp_table import IpAddress, TcpSocket, ip_of, tcp_sockets
 from autodist.transport import RejectedPeers, redirect
 
-__all__ = ["admit_only"]
-
 _LIBRARIES = "libtensorflow"
 _ACCEPT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, use_errno=True)
 _ACCEPT4 = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, use_errno=True)
@@ -39,7 +37,6 @@ def admit_only(port: int, addresses: Collection[str]) -> bool:
 
     Returns:
         Whether that works here; else TensorFlow's libraries are others than expected, and everybody is served.
-
     """
     if not _kept:
         _stand_between()

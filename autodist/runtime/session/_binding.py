@@ -18,8 +18,6 @@ from typing import Any
 from autodist.runtime.session._tcp_table import IpAddress, tcp_sockets
 from autodist.transport import redirect, restore
 
-__all__ = ["binding_to", "listens_everywhere"]
-
 _LIBRARIES = "libtensorflow"
 _BIND = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, use_errno=True)
 
@@ -37,7 +35,6 @@ def binding_to(address: str, port: int) -> Iterator[None]:
     Args:
         address: An IP address of this machine.
         port: Port of the server that is about to be made.
-
     """
     try:
         ip = ipaddress.ip_address(address)
@@ -75,7 +72,6 @@ def _with_address(given: bytes, ip: IpAddress, port: int) -> bytes:
         >>> everywhere = struct.pack("=H", socket.AF_INET) + bytes([0x5B, 0xA0]) + bytes(12)
         >>> _with_address(everywhere, ipaddress.ip_address("127.0.0.2"), 23456)[4:8]
         b'\x7f\x00\x00\x02'
-
     """
     (family,) = struct.unpack_from("=H", given)
     if family not in (socket.AF_INET, socket.AF_INET6) or struct.unpack_from("!H", given, 2)[0] != port:

@@ -9,8 +9,6 @@ from autodist.coordination import CoordinatorClient, Worker, connected_to_all
 from autodist.resource_spec import ResourceSpec
 from autodist.transport import Connection
 
-__all__ = ["WorkerProcess", "open_carriers"]
-
 _OPENED: set[str] = set()
 """By this process; all scopes share them, and they live as long as the program."""
 
@@ -21,7 +19,6 @@ class WorkerProcess:
     Args:
         worker: This process.
         spec: The cluster; None where carriers need not know its links.
-
     """
 
     def __init__(self, worker: Worker, spec: ResourceSpec | None = None) -> None:
@@ -69,7 +66,6 @@ def open_carriers(names: tuple[str, ...], worker: Worker, spec: ResourceSpec) ->
 
     Raises:
         LaunchError: Some worker can't be reached.
-
     """
     for name in names if worker.world_size > 1 else ():
         if name not in _OPENED:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["keep_orderings_in_functions", "keep_orderings_in_session"]
-
 
 def keep_orderings_in_session(config: Any) -> None:
     """Turn the optimizer off in a session's ``ConfigProto``."""

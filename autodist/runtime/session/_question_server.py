@@ -10,8 +10,6 @@ from collections.abc import Callable
 from autodist.kernels import Question
 from autodist.transport import refuse, withdraw
 
-__all__ = ["QuestionServer"]
-
 _LOG = logging.getLogger("autodist")
 _STOP_TIMEOUT_S = 5.0
 _AGAIN_S = 0.05

@@ -24,8 +24,6 @@ from autodist.coordination import Worker, sockets_to_all
 from autodist.errors import TimedOut, WorkerFailed
 from autodist.runtime.data import aligned_empty
 
-__all__ = ["REMOTE_VALUES", "Wanted"]
-
 _LENGTH = struct.Struct("!I")
 _LONGEST_BYTES = 1 << 24
 """Largest size of a question, or of what precedes values: names of at most 64 MB of variables."""
@@ -50,7 +48,6 @@ class _RemoteValues:
 
         Raises:
             LaunchError: Some worker can't be reached.
-
         """
         if self._is_open or worker.world_size == 1:
             return
@@ -72,7 +69,6 @@ class _RemoteValues:
         Args:
             container: Its name.
             read: A method, of an object that does not live on for that.
-
         """
         self._readers[container] = weakref.WeakMethod(read)
 
@@ -92,7 +88,6 @@ class _RemoteValues:
         Raises:
             TimedOut: They have not come in time.
             WorkerFailed: The worker is gone, or can't read them.
-
         """
         names = [name for name, _, _ in wanted]
         with self._lock:  # a thread of the program may look at a variable while another one does

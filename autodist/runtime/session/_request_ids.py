@@ -15,8 +15,6 @@ from pathlib import Path
 
 from autodist.transport import redirect
 
-__all__ = ["number_requests_by_one_generator"]
-
 _CALLERS = "libtensorflow_cc."
 _PER_THREAD = "_ZN3tsl6random16ThreadLocalNew64Ev"
 _OF_THE_PROCESS = "_ZN3tsl6random5New64Ev"
@@ -27,7 +25,6 @@ def number_requests_by_one_generator() -> bool:
 
     Returns:
         Whether it does now. Where the system or TensorFlow's libraries are others than expected, nothing is changed.
-
     """
     address = _address_of(_OF_THE_PROCESS)
     return bool(address and redirect(_PER_THREAD, _CALLERS, address))

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from autodist.errors import TimedOut, UsageError
 from autodist.kernels import Serving
 
-__all__ = ["Server"]
-
 _LOG = logging.getLogger("autodist")
 _STOP_TIMEOUT_S = 5.0
 

@@ -19,8 +19,6 @@ from autodist.runtime.session._remote_values import REMOTE_VALUES
 from autodist.runtime.session._serving_threads import Server
 from autodist.runtime.session._tensorflow_server import PROCESS_SERVER
 
-__all__ = ["SessionConnections", "SessionHost"]
-
 _CHUNK_BYTES = 64 * 2**20
 _CHUNK_BYTES_OF_FILED = 32 * 2**20
 """Where memory is short: what is on its way is there twice."""

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["IpAddress", "TcpSocket", "ip_of", "tcp_sockets"]
-
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _LISTENING = "0A"
 
@@ -22,7 +20,6 @@ class TcpSocket:
         other: Those of the other end.
         is_listening: Whether it listens.
         user: The process that has it; None where its process has closed it, of which Linux says that it is root's.
-
     """
 
     own: tuple[IpAddress, int]
@@ -36,7 +33,6 @@ def tcp_sockets() -> Iterator[TcpSocket]:
 
     Raises:
         OSError: The list can't be read.
-
     """
     for name in ("tcp", "tcp6"):
         file = Path("/proc/self/net", name)
@@ -51,7 +47,6 @@ def ip_of(address: str) -> IpAddress:
     Example:
         >>> ip_of("::ffff:10.0.0.1")
         IPv4Address('10.0.0.1')
-
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
     return getattr(ip, "ipv4_mapped", None) or ip
@@ -63,7 +58,6 @@ def _place(text: str) -> tuple[IpAddress, int]:
     Example:
         >>> _place("0100007F:1F90")
         (IPv4Address('127.0.0.1'), 8080)
-
     """
     digits, _, port = text.partition(":")
     words = [bytes.fromhex(digits[k : k + 8])[::-1] for k in range(0, len(digits), 8)]

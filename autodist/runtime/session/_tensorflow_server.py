@@ -17,8 +17,6 @@ from autodist.runtime.session._binding import binding_to, listens_everywhere
 from autodist.runtime.session._request_ids import number_requests_by_one_generator
 from autodist.transport import ips_of, source_towards
 
-__all__ = ["PROCESS_SERVER"]
-
 _LOG = logging.getLogger("autodist")
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from autodist.runtime.data import sharing_tensor
 
-__all__ = ["assign_eager", "handle_dtype", "read_eager", "refill_eager", "release_eager"]
-
 
 def read_eager(handle: Any, dtype: Any) -> np.ndarray:
     """The value of a variable, in its own memory."""

@@ -9,8 +9,6 @@ from typing import Any
 from autodist.runtime.data import FILED_VALUES
 from autodist.runtime.state._eager_variables import assign_eager, handle_dtype, read_eager
 
-__all__ = ["keep_values_in_files"]
-
 _GIVEN_WHOLE = ("assign", "_restore_from_tensors")
 _FILLED = "_initialize_uninitialized_variables"
 _BYTES_AT_ONCE = 32 * 1024 * 1024

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["HandleAccess"]
-
 
 class HandleAccess:
     """The attribute ``_handle``, by which every access to a variable goes, that of TensorFlow's C++ code included.
@@ -15,7 +13,6 @@ class HandleAccess:
 
     Args:
         before: Called with the handle at each access.
-
     """
 
     def __init__(self, before: Callable[[Any], None]) -> None:

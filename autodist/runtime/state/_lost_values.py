@@ -16,8 +16,6 @@ from autodist.errors import WorkerFailed
 from autodist.runtime.state._eager_variables import refill_eager, release_eager
 from autodist.runtime.state._handle_access import HandleAccess
 
-__all__ = ["LOST_VALUES", "lost_with"]
-
 _ASSIGNED_WHOLE = ("assign", "_restore_from_tensors")
 
 

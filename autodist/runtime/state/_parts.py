@@ -15,8 +15,6 @@ from autodist.runtime.data import FILED_VALUES, aligned_copy
 from autodist.runtime.state._eager_variables import assign_eager, read_eager, release_eager
 from autodist.runtime.state._lost_values import LOST_VALUES
 
-__all__ = ["ProgramVariable", "SessionVariable", "assembled", "holder", "one_at_a_time", "whole_name"]
-
 _RELEASE_FROM_BYTES = 64 * 1024  # below, the bookkeeping costs more than the memory
 
 

@@ -19,8 +19,6 @@ from autodist.strategies import (
     shard_slices,
 )
 
-__all__ = ["Placements"]
-
 
 @dataclass(frozen=True)
 class Placements:

@@ -33,8 +33,6 @@ from autodist.runtime.state._lost_values import LOST_VALUES, lost_with
 from autodist.runtime.state._parts import ProgramVariable, SessionVariable, assembled, holder, one_at_a_time, whole_name
 from autodist.wording import counted
 
-__all__ = ["StateStore"]
-
 _LOG = logging.getLogger("autodist")
 _RESCUE_TIMEOUT_S = 5.0
 

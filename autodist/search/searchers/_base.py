@@ -15,8 +15,6 @@ from autodist.simulator import Floats, Ints
 if TYPE_CHECKING:
     from autodist.search.space import Catalogue, Space
 
-__all__ = ["Score", "ScoredProposals", "Searcher"]
-
 Score: TypeAlias = Callable[[Proposals], Floats]
 """What a simulator expects of proposals: the smaller, the better."""
 
@@ -30,7 +28,6 @@ class ScoredProposals:
         scores: Score of each.
         lots: For each, the number of its lot: of what is measured each lot has the share that it has here. None if all
             are of one.
-
     """
 
     proposals: Proposals
@@ -101,7 +98,6 @@ class Searcher(abc.ABC):
         space: Where it looks.
         catalogue: Catalogue of the space.
         seed: Seed of everything that it draws.
-
     """
 
     name: ClassVar[str]
@@ -123,7 +119,6 @@ class Searcher(abc.ABC):
             score: What the simulator says.
             effort: How many strategies are scored, about.
             count: How many are returned at most.
-
         """
 
     def tell(self, proposals: Proposals, step_s: Floats) -> None:  # noqa: B027 some have nothing to learn
@@ -132,5 +127,4 @@ class Searcher(abc.ABC):
         Args:
             proposals: What was measured.
             step_s: Seconds per step of each.
-
         """

@@ -10,8 +10,6 @@ from autodist.search.searchers._base import Score, ScoredProposals, Searcher
 from autodist.search.space import Proposals, rearranged, sample
 from autodist.simulator import Floats
 
-__all__ = ["GeneticSearcher"]
-
 _POPULATION = 200
 _ELITE = 20
 _MUTATION = 0.03

@@ -15,8 +15,6 @@ from autodist.simulator import Floats
 if TYPE_CHECKING:
     from autodist.search.space import Catalogue, Space
 
-__all__ = ["LocalSearcher"]
-
 _DRAWN, _NEAR = 0.2, 0.3
 """Shares of the effort and of what is returned: draws, and neighbours of what was measured."""
 _ROUND, _BEAM = 200, 40

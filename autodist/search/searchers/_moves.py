@@ -22,8 +22,6 @@ from autodist.simulator import Ints
 if TYPE_CHECKING:
     from autodist.search.space import Catalogue, Rows, Space
 
-__all__ = ["neighbours"]
-
 _UNIT, _KIND, _SPAN, _SERVER, _GROUP, _CROSS = range(6)
 _LIKELY = np.array([0.25, 0.1, 0.1, 0.15, 0.15, 0.25])
 """How often which thing is changed."""
@@ -46,7 +44,6 @@ def neighbours(
         space: Where they are from.
         catalogue: Catalogue of the space.
         chance: Where the draws come from.
-
     """
     ways = _ways(parents, space, chance)
     changed = _units(ways, catalogue, chance)

@@ -7,8 +7,6 @@ from typing import ClassVar, final
 from autodist.search.searchers._base import Score, ScoredProposals, Searcher
 from autodist.search.space import sample
 
-__all__ = ["RandomSearcher"]
-
 _CHUNK = 500
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from autodist.search.space._catalogue import Rows
     from autodist.search.space._space import Space
 
-__all__ = ["arranged", "grouped", "is_dense", "numbered", "places_of", "served"]
-
 
 def arranged(proposals: Proposals, space: Space, chance: np.random.Generator) -> Proposals:
     """The same choices with servers drawn by algorithm 9 and groups made by algorithm 10, their number drawn.
@@ -42,7 +40,6 @@ def served(
 
     Returns:
         Ranks of hosts, -1 for what is on no server.
-
     """
     table = proposals.table
     servers = np.where(proposals.is_served, table.server, np.int32(-1))
@@ -132,7 +129,6 @@ def numbered(groups: Ints, proposals: Proposals, space: Space) -> Ints:
     Returns:
         Numbers of groups whose members have one dtype, those of dense gradients before those of sparse ones, each of
         which is alone; what is not reduced has -1.
-
     """
     dense = np.flatnonzero(is_dense(proposals.table))
     return _with_sparse(_of_one_dtype(groups[dense], proposals, space, dense), proposals, dense)

@@ -17,8 +17,6 @@ from autodist.strategies.synchronizers import words_of
 if TYPE_CHECKING:
     from autodist.search.space._space import Space
 
-__all__ = ["Catalogue", "Rows", "spans"]
-
 Rows: TypeAlias = "npt.NDArray[np.intp]"
 _LARGE_BYTES = 1 << 18
 
@@ -35,7 +33,6 @@ class Catalogue:
         kinds: By choice, a number of how it synchronizes, together with what kind of variable it is for.
         unit_bytes: By unit, the size of its values.
         traits: By unit, what kind of variable it is: 0 if it is sparse, 1 if it is large, 2 if it is small.
-
     """
 
     shards: ShardTable
@@ -105,7 +102,6 @@ def spans(begins: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> n
     Example:
         >>> spans(np.array([5, 0]), np.array([2, 3])).tolist()
         [5, 6, 0, 1, 2]
-
     """
     ends = np.cumsum(counts)
     numbers = np.arange(ends[-1] if len(ends) else 0, dtype=np.intp)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from autodist.search.space._space import Unit
     from autodist.search.space.aspects import Choice
 
-__all__ = ["configs_of", "strategies_of_choices"]
-
 
 def configs_of(
     unit: Unit,
@@ -39,7 +37,6 @@ def configs_of(
         spec: D.
         servers: By variable, the rank of each shard's server; by default the chief's.
         groups: By variable, the group of each shard; by default 0.
-
     """
     kind = kind_of(choice.synchronizer)
     stations = tuple(h.cpu_devices[0].name for h in spec.hosts if choice.transfer and len(h.replica_devices) > 1)

@@ -13,8 +13,6 @@ from autodist.search.space.aspects import ASPECTS, Choice
 from autodist.strategies import GraphConfig, Strategy, VariableConfig
 from autodist.strategies.synchronizers import words_of
 
-__all__ = ["keeps_results", "obeys", "refuse_meaningless"]
-
 _SHOWN = 3
 _CHANGING = tuple(Rule.exclude(word) for aspect in ASPECTS if aspect.changes_results for word in sorted(aspect.words))
 
@@ -28,7 +26,6 @@ def obeys(strategy: Strategy, rules: Iterable[Rule]) -> bool:
         >>> strategy = Strategy(GraphConfig((), "collective"), (config,))
         >>> obeys(strategy, [Rule.exclude("partition")]), obeys(strategy, [Rule.fix("*=ps")])
         (True, False)
-
     """
     choices = [
         (config.variable, choice) for config in strategy.variables for choice in _choices(config, strategy.graph)
@@ -44,7 +41,6 @@ def keeps_results(strategy: Strategy) -> bool:
         >>> config = VariableConfig.whole("w", PSSynchronizer("a:CPU:0", staleness=2))
         >>> keeps_results(Strategy(GraphConfig((), "tcp"), (config,)))
         False
-
     """
     return obeys(strategy, _CHANGING)
 
@@ -61,7 +57,6 @@ def refuse_meaningless(rules: Sequence[Rule], variables: Collection[str], choice
 
     Raises:
         UsageError: There are such rules; all are named, with what they may have meant.
-
     """
     words = {word for choice in choices for word in words_of(choice)} | {w for aspect in ASPECTS for w in aspect.words}
     mistakes = [mistake for rule in dict.fromkeys(rules) for mistake in _mistakes(rule, variables, words)]

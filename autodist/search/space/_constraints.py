@@ -13,8 +13,6 @@ from autodist.errors import UsageError
 from autodist.search.space.aspects import Choice
 from autodist.strategies.synchronizers import words_of
 
-__all__ = ["Rule", "adjacent_groups", "balanced_servers"]
-
 _NOISE_ROWS = 1 << 13
 
 
@@ -31,7 +29,6 @@ class Rule:
         >>> rule = Rule.fix("embedding*=ps")
         >>> rule.allows("embedding/table", Choice("AllReduce")), rule.allows("dense", Choice("AllReduce"))
         (False, True)
-
     """
 
     pattern: str
@@ -44,7 +41,6 @@ class Rule:
 
         Raises:
             UsageError: It is none.
-
         """
         pattern, _, word = text.partition("=")
         if not pattern or not word:
@@ -59,7 +55,6 @@ class Rule:
 
         Raises:
             UsageError: It is none.
-
         """
         known = text.partition("=")
         pattern, word = ("*", text) if not known[1] or known[0] in ("partition", "staleness") else (known[0], known[2])
@@ -73,7 +68,6 @@ class Rule:
 
         Raises:
             UsageError: Some are no rules.
-
         """
         rules, mistakes = [], []
         for read, text in (*((cls.fix, text) for text in fixed), *((cls.exclude, text) for text in excluded)):
@@ -125,7 +119,6 @@ def balanced_servers(
 
     Returns:
         Ranks of hosts, of the shape of ``sizes``; 0 for what has no bytes.
-
     """
     shares = (capacities / capacities.sum()).astype(np.float32)
     # What each host could have more to be as loaded as the others.
@@ -208,7 +201,6 @@ def adjacent_groups(sizes: npt.NDArray[np.float32], counts: npt.NDArray[np.int32
     Example:
         >>> adjacent_groups(np.array([[4, 4, 4, 4]], np.float32), np.array([2], np.int32)).tolist()
         [[0, 0, 1, 1]]
-
     """
     average = (sizes.sum(1) / np.maximum(counts, 1)).astype(np.float32)
     group = np.zeros(len(sizes), np.int32)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from autodist.search.space._space import Space
     from autodist.search.space.aspects import Choice
 
-__all__ = ["Mask", "Proposals"]
-
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -33,7 +31,6 @@ class Proposals:
     Attributes:
         choices: For each proposal and unit, the number of the choice in the catalogue; shape (proposals, units).
         table: Their shards, in the units' order, with servers and groups.
-
     """
 
     choices: Ints
@@ -86,7 +83,6 @@ class Proposals:
             other: The second parents.
             from_other: For each child and unit, whether it is the second parent's; shape (proposals, units).
             catalogue: Catalogue of the space.
-
         """
         choices = np.where(from_other, other.choices, self.choices)
         starts = [parent.starts(catalogue) for parent in (self, other)]

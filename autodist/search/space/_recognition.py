@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from autodist.search.space._space import Space
     from autodist.strategies import Strategy
 
-__all__ = ["recognize"]
-
 _Row: TypeAlias = "tuple[list[int], list[int], list[int]]"
 
 
@@ -37,7 +35,6 @@ def recognize(strategies: Sequence[Strategy], space: Space, catalogue: Catalogue
 
     Returns:
         The proposals, and which of the strategies they are.
-
     """
     known = _Known(space, catalogue)
     rows = [(number, row) for number, strategy in enumerate(strategies) if (row := known.row(strategy)) is not None]

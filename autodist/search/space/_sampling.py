@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from autodist.search.space._catalogue import Catalogue, Rows
     from autodist.search.space._space import Space
 
-__all__ = ["rearranged", "sample", "sampled_choices", "united"]
-
 _CONCENTRATION = 0.4
 """Parameter of the Dirichlet distribution of a proposal's tastes: below 1, most proposals prefer few choices."""
 _ALMOST_1 = 1 - 1e-9
@@ -32,7 +30,6 @@ def sample(space: Space, catalogue: Catalogue, count: int, chance: np.random.Gen
         catalogue: Catalogue of the space.
         count: How many.
         chance: Where the draws come from.
-
     """
     families = chance.integers(len(space.families), size=count, dtype=np.int32)
     choices = sampled_choices(space, catalogue, families, chance)
@@ -71,7 +68,6 @@ def united(
 
     Returns:
         The proposals, and by proposal and unit whether its choice is new.
-
     """
     masks = space.masks[:, proposals.choices].transpose(1, 0, 2)
     family = masks.sum(2).argmax(1)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from autodist.simulator import Domain, Ints
     from autodist.strategies import Communicator, Strategy
 
-__all__ = ["Family", "Space", "Unit"]
-
 
 @dataclass(frozen=True)
 class Unit:
@@ -36,7 +34,6 @@ class Unit:
     Attributes:
         variables: Coupled variables; most are alone.
         choices: Their allowed choices.
-
     """
 
     variables: tuple[Variable, ...]
@@ -56,7 +53,6 @@ class Family:
         name: What it has.
         has_servers: Whether variables may be on servers.
         communicator: What carries collectives; None if there are none.
-
     """
 
     name: str
@@ -102,7 +98,6 @@ class Space:
         >>> space = Space(domain, [Rule.exclude("partition")], communicators=("tcp",))
         >>> [choice.synchronizer for choice in space.units[0].choices]
         ['PS', 'AllReduce']
-
     """
 
     def __init__(

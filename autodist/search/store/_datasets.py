@@ -17,8 +17,6 @@ from autodist.search.store._store import Known, Study, TrialStore
 from autodist.search.store._trials import Trial, mean_s
 from autodist.simulator import Domain, MeasuredStrategies, accuracy_of
 
-__all__ = ["DataSet", "data_sets", "floor_of", "graph_of"]
-
 
 @dataclass(frozen=True)
 class DataSet:
@@ -32,7 +30,6 @@ class DataSet:
         measured: Each strategy once, with its last measurement.
         repeats: The share of the pairs of strategies that the even and the odd steps of their measurements order alike.
             A simulator that ranks better than that was lucky; not a number without two steps of each.
-
     """
 
     label: str
@@ -56,7 +53,6 @@ def data_sets(
         store: The trials. Those of a data set are read when it is asked for.
         studies: Studies to take, in this order; all by default.
         chosen: Which trials of a data set are read; all by default. Without any there is none.
-
     """
     domains: dict[tuple[str, str, int], list[Study]] = {}
     for study in store.studies() if studies is None else studies:

@@ -12,8 +12,6 @@ import numpy as np
 
 from autodist.search.store._trials import Measurement, Trial
 
-__all__ = ["Drift", "drift_of", "steady"]
-
 _LEAST = 3
 """Measurements of the reference strategy; with fewer nothing is known of a drift."""
 _AROUND = 3
@@ -31,7 +29,6 @@ class Drift:
     Attributes:
         times_s: When the reference strategy was measured, ascending.
         factors: By which factor it took longer than in the median then, each with its neighbours.
-
     """
 
     times_s: tuple[float, ...] = ()
@@ -43,7 +40,6 @@ class Drift:
         Example:
             >>> Drift((0.0, 10.0), (1.0, 1.2)).at(5.0)
             1.1
-
         """
         known = bool(self.times_s) and time_s > 0
         return round(float(np.interp(time_s, self.times_s, self.factors)), 9) if known else 1.0
@@ -74,7 +70,6 @@ def _weight(logs: Sequence[float]) -> float:
     Example:
         >>> round(_weight([0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), 2), _weight([0.0, 0.1, 0.0, 0.1, 0.0, 0.1])
         (1.0, 0.0)
-
     """
     apart = statistics.median(abs(later - earlier) for earlier, later in itertools.pairwise(logs))
     noise = (apart / _OF_NORMAL / math.sqrt(2)) ** 2
@@ -92,7 +87,6 @@ def steady(trials: Sequence[Trial]) -> list[Trial]:
 
     Args:
         trials: As they were measured, which is what is kept.
-
     """
     drift = drift_of(trials)
     return [_without(drift, trial) for trial in trials] if drift.share else list(trials)

@@ -13,8 +13,6 @@ from autodist.search.store._retargeting import without_access
 from autodist.search.store._store import Known, TrialStore
 from autodist.search.store._trial_rows import FLOOR
 
-__all__ = ["ExcerptBounds", "excerpt"]
-
 _MOST_LESSONS = 300
 """Measured strategies, of all graphs and clusters together. More would take longer than a choice may."""
 _MOST_OF_EACH = 60
@@ -54,7 +52,6 @@ def excerpt(store: TrialStore, path: str | os.PathLike[str]) -> None:
     Raises:
         GraphError: A graph is damaged.
         StoreError: A store can't be read or written.
-
     """
     allowance = ExcerptBounds()
     studies = store.studies()

@@ -11,8 +11,6 @@ from autodist.search.store._retargeting import without_access
 from autodist.search.store._store import Study, TrialStore
 from autodist.search.store._trials import Failure, Measurement, Trial
 
-__all__ = ["news_of", "study_like"]
-
 
 def study_like(store: TrialStore, study: Study, spec: ResourceSpec, trials: Sequence[Trial]) -> Study | None:
     """The study of a store that began with the same measured trial as another one, and so is a copy of it."""
@@ -40,7 +38,6 @@ def news_of(mine: Sequence[Trial], theirs: Sequence[Trial]) -> Iterator[Trial]:
         >>> theirs = replace(mine, again=(Measurement((0.3,), round=1),))
         >>> [trial.again[0].steps_s for trial in news_of([mine], [theirs])], list(news_of([theirs], [mine]))
         ([(0.3,)], [])
-
     """
     known = {trial.strategy.id: trial for trial in reversed(mine)}
     numbers = itertools.count(1 + max((trial.number for trial in mine), default=-1))

@@ -14,8 +14,6 @@ from autodist.search.store._drift import drift_of, steady
 from autodist.search.store._trials import Measurement, Trial
 from autodist.simulator import accuracy_of
 
-__all__ = ["Noise", "noise_of"]
-
 
 @dataclass(frozen=True)
 class Noise:
@@ -34,7 +32,6 @@ class Noise:
         seconds: From the first to the last measurement, without the time between sessions.
 
     Shares are not numbers where nothing was measured twice.
-
     """
 
     trials: int
@@ -64,7 +61,6 @@ def noise_of(trials: Sequence[Trial]) -> Noise:
 
     Args:
         trials: As they were measured.
-
     """
     measured = [trial for trial in trials if trial.step_s is not None]
     taken = {trial.number: _measurements(trial) for trial in measured}

@@ -12,8 +12,6 @@ from autodist.strategies import ShardConfig, Strategy
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["are_alike", "hardware_of", "retargeted", "without_access"]
-
 
 def are_alike(one: ResourceSpec, other: ResourceSpec) -> bool:
     """Whether two clusters differ in names, addresses and logins alone, host by host in their order."""
@@ -49,7 +47,6 @@ def retargeted(strategy: Strategy, old: ResourceSpec, new: ResourceSpec) -> Stra
         strategy: For the old cluster.
         old: Its cluster.
         new: One with at least as many hosts.
-
     """
     names = {a.name: b.name for a, b in zip(old.hosts, new.hosts, strict=False)}
     graph = replace(strategy.graph, replicas=tuple(_moved(device, names) for device in strategy.graph.replicas))

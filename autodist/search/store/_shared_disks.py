@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["is_on_shared_disk"]
-
 _SHARED = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "9p", "afs"}
 )
@@ -19,7 +17,6 @@ def is_on_shared_disk(path: Path, mounts: Path = _MOUNTS) -> bool:
     Example:
         >>> is_on_shared_disk(Path("/dev/shm/trials.db"))
         False
-
     """
     place = os.path.realpath(path.parent)
     try:

@@ -37,8 +37,6 @@ from autodist.strategies import Strategy
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["Known", "Study", "TrialStore"]
-
 _VERSION = 5
 _WAIT_S = 10.0
 _SCHEMA = """
@@ -88,7 +86,6 @@ class Study:
         rules: What is pinned and forbidden.
         profile: Profile of the step, as it was measured; None if it was not.
         key: The graph's key in the store.
-
     """
 
     id: int
@@ -112,7 +109,6 @@ class Known:
         is_confirmed: Whether it was measured again.
         version: Version of AutoDist when it was measured; empty if that is not known.
         size: Size of the strategy's text, in characters.
-
     """
 
     study: Study
@@ -140,7 +136,6 @@ class TrialStore:
         >>> with tempfile.TemporaryDirectory() as folder, TrialStore(f"{folder}/trials.db") as store:
         ...     store.studies()
         []
-
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -203,7 +198,6 @@ class TrialStore:
             label: What people call it, such as the script's name.
             rules: What is pinned and forbidden.
             profile: Profile of the step, if it was measured.
-
         """
         with self._told(), self._transaction():
             key = hashlib.sha256(graph).hexdigest()  # of what is kept, so that every study has the graph it is of
@@ -244,7 +238,6 @@ class TrialStore:
 
         Raises:
             StoreError: There is another strategy under the number of a trial.
-
         """
         with self._told(), self._transaction():
             for trial in trials:

@@ -24,8 +24,6 @@ from autodist.search.store._trials import Failure, Measurement, Trial
 from autodist.simulator import Profile
 from autodist.strategies import Strategy
 
-__all__ = ["export_studies", "import_studies"]
-
 _StudyFile: TypeAlias = "tuple[Study, ResourceSpec, bytes, list[Trial], list[Measurement]]"
 _VERSION = 1
 _STORE = b"SQLite format 3\0"
@@ -44,7 +42,6 @@ def export_studies(store: TrialStore, studies: Sequence[Study], path: str | os.P
     Raises:
         GraphError: A graph is damaged.
         StoreError: The file can't be written.
-
     """
     try:
         with whole_file(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_LZMA) as archive:
@@ -69,7 +66,6 @@ def import_studies(store: TrialStore, *paths: str | os.PathLike[str]) -> list[St
 
     Raises:
         StoreError: A file can't be read, or holds no studies.
-
     """
     found = [one for path in paths for one in _all_of(path)]
     return [_add(store, *one) for one in found]

@@ -12,19 +12,6 @@ from autodist.search.store._trials import Failure, Measurement, Trial, mean_s
 from autodist.simulator import Profile
 from autodist.strategies import Strategy
 
-__all__ = [
-    "FLOOR",
-    "Row",
-    "counted_of",
-    "json_of",
-    "measurement_rows",
-    "measurements_of",
-    "rules_of",
-    "text_of",
-    "trial_of",
-    "trial_row",
-]
-
 FLOOR = -1
 """As a trial's number: no strategy, but a step in which all workers compute and none communicates."""
 Row: TypeAlias = "tuple[object, ...]"

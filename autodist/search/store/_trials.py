@@ -12,8 +12,6 @@ from typing import Literal
 from autodist.installation import version
 from autodist.strategies import Strategy
 
-__all__ = ["Failure", "Measurement", "Reason", "Trial", "mean_s"]
-
 Reason = Literal["memory", "timeout", "crash", "error", "refused"]
 """Out of memory; too slow; a worker ended; an error in a step; a strategy that verification refuses."""
 
@@ -33,7 +31,6 @@ class Measurement:
     Example:
         >>> Measurement((0.2, 0.1, 0.9)).step_s
         0.2
-
     """
 
     steps_s: tuple[float, ...]
@@ -64,7 +61,6 @@ class Failure:
     Attributes:
         reason: Its kind, by which failures are counted.
         message: What was said, in one line or several.
-
     """
 
     reason: Reason
@@ -87,7 +83,6 @@ class Trial:
         origin: What proposed it: a searcher, or a builder as baseline.
         predicted: The simulator's score before it was tried; None without one.
         again: What it took when it was measured again, by round; the first measurement stays what it was.
-
     """
 
     number: int

@@ -12,8 +12,6 @@ from autodist.search.tilings._domains import States, is_even
 from autodist.search.tilings._factor_tables import Combination, Tables
 from autodist.search.tilings._tiling_search import FoundTiling, SearchOptions, find_tiling, priced
 
-__all__ = ["Baseline", "baseline_tiling", "batch_dims"]
-
 
 class Baseline(enum.Enum):
     """A rule that lays out all tensors."""
@@ -40,7 +38,6 @@ def baseline_tiling(
         lengths: Lengths of the axes of the mesh.
         baseline: The rule.
         tiles: How tiles lie.
-
     """
     if baseline is Baseline.EQUAL_CHOP:
         return find_tiling(graph, (prod(lengths),), SearchOptions(tiles=tiles))

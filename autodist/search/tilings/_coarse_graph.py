@@ -11,8 +11,6 @@ from math import prod
 from autodist.cost.resharding import PARTIAL, WHOLE
 from autodist.graph.operators import Access, Cut, Expression, Linearity, cuts, tiles
 
-__all__ = ["CoarseGraph", "CoarseOperator", "CoarseTensor", "Form", "forms_of", "linear_forms"]
-
 
 @dataclass(frozen=True)
 class CoarseTensor:
@@ -25,7 +23,6 @@ class CoarseTensor:
         stored: How many of its tensors a device keeps all the time: variables and slots.
         batch_dim: The dim along which its rows are the batch's; None without one.
         may_be_partial: Whether it may be kept as the sum of what devices hold.
-
     """
 
     name: str
@@ -50,7 +47,6 @@ class Form:
         size: How many values it has.
         states: By operand, the dim that is cut, or `WHOLE`, or `PARTIAL`.
         halos: By operand, the places along its dim that two neighbours both need.
-
     """
 
     index: str
@@ -70,7 +66,6 @@ class CoarseOperator:
         forms: The ways to cut it; without any it runs whole.
         count: How many operators it represents.
         may_repeat: Whether each device may do all of its work as well.
-
     """
 
     name: str
@@ -128,7 +123,6 @@ def forms_of(expression: Expression, shapes: Mapping[int, tuple[int, ...]]) -> t
         ...     (Access.by("m", "k"), Access.by("k", "n")), {"k": Reducer.SUM})
         >>> [(form.index, form.states) for form in forms_of(product, {0: (4, 8), 1: (8, 6), 2: (4, 6)})]
         [('m', (0, -1, 0)), ('n', (-1, 1, 1)), ('k', (1, 0, -2))]
-
     """
     operands = (*expression.inputs, *expression.outputs)
     found = []
@@ -178,7 +172,6 @@ def linear_forms(linearity: Linearity | None, inputs: int, outputs: int) -> tupl
     Example:
         >>> [form.states for form in linear_forms(Linearity.EACH, 2, 1)]
         [(-2, -1, -2), (-1, -2, -2)]
-
     """
     made = (PARTIAL,) * outputs
     if linearity is None:

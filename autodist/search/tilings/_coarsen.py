@@ -22,8 +22,6 @@ from autodist.search.tilings._coarse_graph import (
 from autodist.search.tilings._domains import SMALL_ELEMENTS
 from autodist.search.tilings._step_tensors import StepTensors
 
-__all__ = ["CoarseStep", "coarsen"]
-
 _FREE = frozenset({Kind.SOURCE, Kind.SHAPE, Kind.VARIABLE, Kind.RANDOM})  # what is drawn is drawn everywhere
 _LINEAR = frozenset({Kind.ELEMENTWISE, Kind.MOVING, Kind.REDUCTION})
 
@@ -38,7 +36,6 @@ class CoarseStep:
         inputs: By placeholder of an input with a batch, its coarse tensor.
         tensors: By tensor of the step, its coarse tensor.
         whole: The nodes of which it is not said how they can be cut, and that therefore run whole.
-
     """
 
     graph: CoarseGraph
@@ -55,7 +52,6 @@ def coarsen(graph: TrainingGraph, examples: int) -> CoarseStep:
 
     Raises:
         ValueError: The step can't be for this many examples.
-
     """
     graph = with_reads(graph, [variable.handle for variable in graph.variables])
     graph = made_of_others(graph, can_be_made_of_others(graph))

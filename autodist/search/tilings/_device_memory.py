@@ -14,8 +14,6 @@ from autodist.search.tilings._coarse_graph import CoarseGraph
 from autodist.search.tilings._domains import tile_bytes
 from autodist.search.tilings._tiling_search import FoundTiling, SearchOptions, find_tiling
 
-__all__ = ["DeviceMemory", "device_memory", "tiling_within"]
-
 _STEPS = 12
 _FIRST_WEIGHT, _LAST_WEIGHT = 1e-3, 1e5
 
@@ -27,7 +25,6 @@ class DeviceMemory:
     Attributes:
         stored: Bytes of its tiles of variables and slots.
         step: The most that tiles of other tensors take at one time, with what operators gather or have to sum.
-
     """
 
     stored: float
@@ -82,7 +79,6 @@ def tiling_within(
 
     Raises:
         SpaceEmpty: None is found; the least that a device needs is said.
-
     """
     rule = baseline_tiling(graph, lengths, Baseline.DATA, options.tiles)
     best = min(find_tiling(graph, lengths, options), rule, key=lambda tiling: tiling.moved_bytes)

@@ -12,8 +12,6 @@ from typing import TypeAlias
 from autodist.cost.resharding import COPIES, PARTIAL, WHOLE
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseTensor
 
-__all__ = ["SMALL_ELEMENTS", "Domains", "Replicate", "tile_bytes"]
-
 States: TypeAlias = tuple[int, ...]
 
 SMALL_ELEMENTS = 1024
@@ -40,7 +38,6 @@ class Domains:
         replicate: Which tensors may be whole.
         fixed: By tensor, the layouts that are allowed; those of the others are free.
         copies: Whether tensors may be there several times, cut along different dims; on one axis only.
-
     """
 
     def __init__(
@@ -126,7 +123,6 @@ def tile_bytes(tensor: CoarseTensor, states: States, lengths: tuple[int, ...]) -
     Example:
         >>> tile_bytes(CoarseTensor("x", (8, 4)), (0, -1), (4, 2))
         32.0
-
     """
     if COPIES in states:
         return tensor.size_bytes * len(tensor.shape) / lengths[0]

@@ -11,8 +11,6 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_CELLS", "CostFactor", "TooWide", "eliminate", "min_degree_order", "most_cells"]
-
 MOST_CELLS = 5e6
 """Largest table that is made."""
 
@@ -28,7 +26,6 @@ class CostFactor:
     Attributes:
         scope: The variables, each once.
         costs: A table with one dim for each.
-
     """
 
     scope: tuple[int, ...]
@@ -53,7 +50,6 @@ def eliminate(
         >>> table = np.array([[3.0, 1.0], [0.0, 9.0]])
         >>> eliminate([CostFactor((0, 1), table), CostFactor((0,), np.array([0.0, 2.0]))], [2, 2], [0, 1])
         (1.0, (0, 1))
-
     """
     using: dict[int, list[CostFactor]] = defaultdict(list)
     rank = {variable: at for at, variable in enumerate(order)}

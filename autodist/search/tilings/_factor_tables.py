@@ -15,8 +15,6 @@ from autodist.cost.resharding import WHOLE, AxisTiles, ConversionShares, shares_
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator, CoarseTensor, Form
 from autodist.search.tilings._elimination import CostFactor
 
-__all__ = ["Combination", "States", "Tables"]
-
 States: TypeAlias = tuple[int, ...]
 """Per axis of the mesh, the dim that it cuts, or `WHOLE`, or `PARTIAL`."""
 
@@ -32,7 +30,6 @@ class Tables:
         graph: The graph.
         lengths: Lengths of the axes of the mesh.
         tiles: How tiles lie.
-
     """
 
     graph: CoarseGraph
@@ -72,7 +69,6 @@ class Tables:
             operator: The operator.
             domains: By tensor, the layouts.
             among: The ways to cut it.
-
         """
         tensors = [self.graph.tensors[t] for t in operator.operands]
         scope = tuple(dict.fromkeys(operator.operands))
@@ -101,7 +97,6 @@ class Tables:
             domains: By tensor, the layouts.
             among: The ways to cut it.
             variable: What represents the way.
-
         """
         given = tuple(domains[t] for t in operator.operands)
         totals: dict[int, NDArray[np.float64]] = {}
@@ -124,7 +119,6 @@ class Tables:
         Args:
             layouts: By tensor, how it lies.
             ways: By operator, how it is cut.
-
         """
         moved: dict[object, float] = {}
         for operator, way in zip(self.graph.operators, ways, strict=True):

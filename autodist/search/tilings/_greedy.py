@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from autodist.search.tilings._elimination import CostFactor
 
-__all__ = ["greedy"]
-
 _NOTHING: Mapping[tuple[int, int], float] = MappingProxyType({})
 
 
@@ -41,7 +39,6 @@ def greedy(
         >>> table = np.array([[3.0, 1.0], [0.0, 9.0]])
         >>> greedy([CostFactor((0, 1), table)], [2, 2])
         (0.0, (1, 0))
-
     """
     search = _Greedy(factors, sizes)
     left = set(range(len(sizes)))

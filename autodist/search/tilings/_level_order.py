@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator
 from autodist.search.tilings._elimination import most_cells
 
-__all__ = ["level_order"]
-
 
 def level_order(graph: CoarseGraph, sizes: Sequence[int]) -> list[int]:
     """Tensors in the order of the breadth-first levels of the operators that they bind (SoyBean, section 4.2.2).

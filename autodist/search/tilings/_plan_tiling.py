@@ -17,8 +17,6 @@ from autodist.search.tilings._factor_tables import Tables
 from autodist.search.tilings._tiling_search import FoundTiling, SearchOptions
 from autodist.strategies.tiling import TensorLayout, TilingPlan
 
-__all__ = ["plan_tiling"]
-
 _MOST_AXES = 4
 _TIE = 1e-6
 """Among tilings that move equally many bytes, the one that keeps fewer is taken."""
@@ -46,7 +44,6 @@ def plan_tiling(
         StrategyError: The step is only described, the number of its examples is not known, or the mesh has too many
             axes.
         SpaceEmpty: No tiling keeps within the limit; the least that is needed is said.
-
     """
     axes = tuple(axis for axis in mesh.axes if axis[1] > 1)
     if len(axes) > _MOST_AXES:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator
 from autodist.search.tilings._unions import Unions
 
-__all__ = ["Quotient", "alike_layers", "alike_steps"]
-
 
 @dataclass(frozen=True)
 class Quotient:
@@ -19,7 +17,6 @@ class Quotient:
     Attributes:
         graph: The smaller graph.
         place: By tensor of the whole graph, the tensor that it is there.
-
     """
 
     graph: CoarseGraph

@@ -30,8 +30,6 @@ from autodist.graph.operators import (
 )
 from autodist.search.tilings._unions import Unions
 
-__all__ = ["StepTensors"]
-
 _TYPES = ("float", "bfloat", "int", "uint", "bool", "half", "double", "complex")
 
 
@@ -45,7 +43,6 @@ class StepTensors:
     Args:
         graph: The step.
         examples: The number of examples.
-
     """
 
     graph: TrainingGraph

@@ -23,8 +23,6 @@ from autodist.strategies import (
 )
 from autodist.strategies.tiling import TilingPlan
 
-__all__ = ["Tiled"]
-
 _WHOLE = "whole"
 _LEAST_BYTES = 1 << 16
 """Smaller weights are not worth it where nothing is known of the step but its variables."""
@@ -54,7 +52,6 @@ class Tiled(StrategyBuilder):
     Example:
         >>> str(Tiled(dims=("*/kernel=1",)))
         "Tiled(dims=('*/kernel=1',))"
-
     """
 
     name: ClassVar[str] = "Tiled"

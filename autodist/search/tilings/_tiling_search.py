@@ -26,8 +26,6 @@ from autodist.search.tilings._greedy import greedy
 from autodist.search.tilings._level_order import level_order
 from autodist.search.tilings._repeated import Quotient, alike_layers, alike_steps
 
-__all__ = ["FoundTiling", "Method", "SearchOptions", "find_tiling", "priced"]
-
 _REPEATED = 0.75
 """If no more operators are left once repeated steps are one, these are searched."""
 
@@ -65,7 +63,6 @@ class SearchOptions:
         memory_weight: Bytes that are moved rather than that a device keeps one byte more.
         copies_bytes: What each device may keep of copies that are cut along other dims; of greedy searches on one axis.
         most_cells: Number of cells of the largest table.
-
     """
 
     method: Method = Method.AUTO
@@ -87,7 +84,6 @@ class FoundTiling:
         cuts: By operator, how it is cut along each axis.
         moved_bytes: What conversions move in a step, over all devices.
         after_each: The same if only the first axes were there, for each number of axes, where they were cut in turn.
-
     """
 
     layouts: tuple[States, ...]
@@ -106,7 +102,6 @@ def find_tiling(graph: CoarseGraph, lengths: tuple[int, ...], options: SearchOpt
 
     Raises:
         TooWide: Tables of the joint search would be too large.
-
     """
     search = _Search(graph, lengths, options or SearchOptions())
     return search.run()
@@ -301,7 +296,6 @@ class _Search:
 
         Raises:
             TooWide: Tables would be too large.
-
         """
         sizes, scopes = self._variables(domains, among)
         for operator, ways in zip(self._graph.operators, among, strict=True):

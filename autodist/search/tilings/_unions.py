@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
-__all__ = ["Unions"]
-
 _Thing = TypeVar("_Thing", bound=Hashable)
 
 
@@ -18,7 +16,6 @@ class Unions(Generic[_Thing]):
         >>> unions.join("c", "b")
         >>> [unions.of(thing) for thing in "abc"]
         ['a', 'b', 'b']
-
     """
 
     def __init__(self, things: Iterable[_Thing] = ()) -> None:

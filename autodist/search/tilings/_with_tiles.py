@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["numbers_of_groups", "with_tiles"]
-
 _MOST = 4
 _FEW = 2
 _MANY_NODES = 5000
@@ -46,7 +44,6 @@ def with_tiles(
 
     Raises:
         StrategyError: Nothing is known of the step, see :func:`~autodist.search.tilings.plan_tiling`.
-
     """
     of_all = plan_tiling(graph, Mesh.of(spec).flat()).cut_dims() if cut is None else cut
     sizes = _sizes(graph, of_all, len(spec.replicas))
@@ -80,7 +77,6 @@ def numbers_of_groups(spec: ResourceSpec) -> tuple[int, ...]:
         >>> from autodist.resource_spec import ResourceSpec
         >>> numbers_of_groups(ResourceSpec.local(workers=8))
         (2, 4)
-
     """
     hosts, counts = len(spec.hosts), {len(host.replica_devices) for host in spec.hosts}
     return tuple(n for n in range(2, hosts) if hosts % n == 0) if len(counts) == 1 else ()

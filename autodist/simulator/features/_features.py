@@ -13,8 +13,6 @@ from autodist.simulator._message_table import SERVER, Bools, Floats, Ints, Rows,
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["NAMES", "Groups", "Messages", "global_features", "groups", "messages", "server_flows"]
-
 _DIRECT_HOPS = 2
 NAMES = tuple(
     f"{kind}_{statistic}_{term}"
@@ -42,7 +40,6 @@ class Messages:
         gathers: Tensors of rows that TensorFlow's collectives gather.
         is_streamed: Whether AutoDist's own library carries it.
         is_own: Whether any library of its own carries it, and not TensorFlow's runtime.
-
     """
 
     strategy: Ints
@@ -71,7 +68,6 @@ class Groups:
         hops: How many messages follow each other: one for each host of a ring, or to the summing host and back.
         is_streamed: Whether AutoDist's own library carries it, directly between all hosts.
         is_own: Whether any library of its own carries it, and not TensorFlow's runtime.
-
     """
 
     first: Rows

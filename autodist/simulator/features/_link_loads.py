@@ -13,8 +13,6 @@ from autodist.simulator._message_table import SERVER, Floats, Rows, ShardTable, 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["Formula", "LinkLoads", "LinkSeconds", "ServerLoads"]
-
 _COLUMNS = (
     "messages", "size_bytes", "summed_bytes", "gathered_bytes", "gathered_by_example", "asked_by_example",
     "read_bytes", "read_by_example",
@@ -33,7 +31,6 @@ class LinkSeconds(NamedTuple):
         reading: For values before the computation.
         following: For values after their updates.
         update_s: For the updates.
-
     """
 
     pushing: Floats
@@ -62,7 +59,6 @@ class LinkLoads:
     Args:
         links: How many links.
         count: How many strategies there are.
-
     """
 
     def __init__(self, links: int, count: int) -> None:
@@ -101,7 +97,6 @@ class ServerLoads:
         following: What values load that go to workers' copies.
         update_s: By variable and strategy, the longest update of a shard.
         parts: By variable and strategy, how many shards on servers there are, at least 1.
-
     """
 
     def __init__(self, table: ShardTable, domain: Domain, count: int, formula: Formula) -> None:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 Doubles: TypeAlias = "npt.NDArray[np.float64]"
 
-__all__ = ["PREDEFINED", "RAW", "Encoding", "encode", "unit_s"]
-
 PREDEFINED = ("transfer", "longest_transfer", "messages", "copies", "shared_transfer", "transfer_of_server")
 """For each variable: the terms of equations 8.2 and 8.3 of its shards, and the transfer of what they travel with
 and of all that is on the same server."""
@@ -48,7 +46,6 @@ class Encoding:
             (strategies, variables, features).
         whole: z_pre, shape (strategies, features).
         neighbours: Which variables follow each other in the dataflow, shape (variables, variables).
-
     """
 
     variables: Floats

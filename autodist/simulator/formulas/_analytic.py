@@ -16,8 +16,6 @@ from autodist.simulator.formulas._hosts_work import waiting_s
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["AnalyticSimulator"]
-
 _ROWS = 1 << 19
 
 
@@ -32,7 +30,6 @@ class AnalyticSimulator(Simulator):
 
     Attributes:
         calibration: phi, delta and what else is measured.
-
     """
 
     name: ClassVar[str] = "analytic"

@@ -9,8 +9,6 @@ import numpy as np
 
 from autodist.simulator._message_table import Bools, Floats
 
-__all__ = ["Calibration"]
-
 
 class Sent(Protocol):
     """What says which carrier messages or collectives have."""
@@ -51,7 +49,6 @@ class Calibration:
         collective: The same of bytes of TensorFlow's collectives. In the published trials all-reduce of dense
             models took 0.88 to 1.14 times as long by them as over Horovod, of models with tables 1.1 to 1.7 times; of a
             small ResNet on sixteen hosts 1.25 times.
-
     """
 
     message_s: float = 6e-4

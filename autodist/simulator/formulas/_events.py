@@ -17,8 +17,6 @@ from autodist.simulator.formulas._hosts_work import rebuilding_s, waiting_s
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["EventSimulator", "link_loads"]
-
 _CELLS = 1 << 22
 _FOREVER = np.float32(1e20)
 
@@ -42,7 +40,6 @@ class EventSimulator(Simulator):
 
     Attributes:
         calibration: What messages and updates take.
-
     """
 
     name: ClassVar[str] = "events"
@@ -117,7 +114,6 @@ def _follow(
         passed: How long each link was busy.
         behind: How long it was idle.
         last: When it was done with what came last.
-
     """
     for variable, updated, sending in updates:
         value, parts = served.following.of(variable), served.parts[variable]

@@ -16,8 +16,6 @@ from autodist.simulator.formulas._analytic import AnalyticSimulator
 from autodist.simulator.formulas._calibration import Calibration
 from autodist.simulator.formulas._events import EventSimulator
 
-__all__ = ["Calibrated", "calibrated"]
-
 Calibrated = AnalyticSimulator | EventSimulator
 _Formulas = TypeVar("_Formulas", bound=Calibrated)
 _Logs: TypeAlias = "npt.NDArray[np.float64]"
@@ -53,7 +51,6 @@ def calibrated(simulator: _Formulas, data: Sequence[MeasuredStrategies]) -> _For
 
     Raises:
         SimulatorError: Nothing is measured.
-
     """
     if not sum(map(len, data)):
         raise SimulatorError("there is nothing to calibrate by", hint="measure strategies by `autodist search`")

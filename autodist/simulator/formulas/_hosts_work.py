@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from autodist.simulator._message_table import Floats, ShardTable
     from autodist.simulator.formulas._calibration import Calibration
 
-__all__ = ["rebuilding_s", "waiting_s"]
-
 
 def waiting_s(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> Floats:
     """Seconds of each strategy in which the computation waits for activations of other replicas.
@@ -26,7 +24,6 @@ def waiting_s(table: ShardTable, domain: Domain, count: int, calibration: Calibr
         domain: What they are for.
         count: How many strategies there are.
         calibration: What messages take.
-
     """
     hosts = len(domain.replicas)
     if hosts == 1 or not table.waited_bytes.any():
@@ -46,7 +43,6 @@ def rebuilding_s(table: ShardTable, domain: Domain, count: int) -> Floats:
         table: Shards.
         domain: What they are for.
         count: How many strategies there are.
-
     """
     if not table.rebuilt_flops.any():
         return np.zeros(count, np.float32)

@@ -12,8 +12,6 @@ from autodist.simulator._message_table import Floats, ShardTable
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["IndifferentSimulator"]
-
 
 @final
 class IndifferentSimulator(Simulator):

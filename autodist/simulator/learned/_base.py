@@ -14,8 +14,6 @@ from autodist.simulator._base import Simulator
 if TYPE_CHECKING:
     from autodist.simulator._measured import MeasuredStrategies
 
-__all__ = ["Arrays", "LearnedSimulator"]
-
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
@@ -24,7 +22,6 @@ class LearnedSimulator(Simulator):
 
     Args:
         seed: Seed of everything that is drawn.
-
     """
 
     option_names: ClassVar[tuple[str, ...]] = ("seed",)
@@ -43,7 +40,6 @@ class LearnedSimulator(Simulator):
 
         Raises:
             SimulatorError: It has not learned anything.
-
         """
         if not self.learned:
             raise SimulatorError("this simulator has not learned anything", hint="call `fit` first")
@@ -61,5 +57,4 @@ class LearnedSimulator(Simulator):
 
         Raises:
             SimulatorError: Nothing can be learned from them.
-
         """

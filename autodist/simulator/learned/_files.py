@@ -20,8 +20,6 @@ from autodist.simulator.learned._graph_attention import GraphAttentionSimulator
 from autodist.simulator.learned._linear import LinearSimulator
 from autodist.simulator.learned._recurrent import RecurrentSimulator
 
-__all__ = ["LEARNED", "load_simulator", "save_simulator"]
-
 LEARNED: dict[str, type[LearnedSimulator]] = {
     kind.name: kind for kind in (LinearSimulator, RecurrentSimulator, GraphAttentionSimulator, ForestSimulator)
 }
@@ -36,7 +34,6 @@ def save_simulator(simulator: LearnedSimulator, path: str | os.PathLike[str]) ->
 
     Raises:
         SimulatorError: It has not learned anything, or the file can't be written.
-
     """
     simulator.require_learned()
     options = {name: getattr(simulator, name) for name in simulator.option_names}
@@ -54,7 +51,6 @@ def load_simulator(path: str | os.PathLike[str]) -> LearnedSimulator:
 
     Raises:
         SimulatorError: It can't be read, holds something else, or was written by another version.
-
     """
     try:
         with np.load(Path(path), allow_pickle=False) as content:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
     from autodist.simulator._measured import MeasuredStrategies
 
-__all__ = ["ForestSimulator"]
-
 _ROWS = 1 << 16
 _TREES = 200
 
@@ -35,7 +33,6 @@ class ForestSimulator(LearnedSimulator):
 
     Args:
         seed: Seed of the trees.
-
     """
 
     name: ClassVar[str] = "forest"

@@ -7,8 +7,6 @@ from typing import Any, ClassVar, final
 
 from autodist.simulator.learned._neural_network import NetworkSimulator
 
-__all__ = ["GraphAttentionSimulator"]
-
 _WIDTH = 16
 _HEADS = 2
 

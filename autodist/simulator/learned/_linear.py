@@ -13,8 +13,6 @@ from autodist.simulator.learned._base import Arrays
 from autodist.simulator.learned._pairwise import Examples, PairwiseSimulator
 from autodist.simulator.learned._scaling import Scaling
 
-__all__ = ["LinearSimulator"]
-
 
 def _most_likely(differences: npt.NDArray[np.float64], known: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Weights of a logistic regression, known beforehand to about one. scikit-learn's knows of zero alone.
@@ -22,7 +20,6 @@ def _most_likely(differences: npt.NDArray[np.float64], known: npt.NDArray[np.flo
     Args:
         differences: Differences of the features of the slower and the faster one, shape (pairs, features).
         known: What is assumed without them.
-
     """
     from scipy.optimize import minimize
     from scipy.special import expit

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
     from autodist.simulator._message_table import Bools, Floats, ShardTable
 
-__all__ = ["NetworkSimulator"]
-
 _BATCH = 64
 _SCORED_AT_ONCE = 256
 
@@ -30,7 +28,6 @@ class NetworkSimulator(PairwiseSimulator):
         seed: Seed of weights and batches.
         steps: Updates of the weights in one call of :meth:`fit`.
         features: Which features of variables are used: both kinds, or one of them (thesis table 8.3).
-
     """
 
     learning_rate: ClassVar[float] = 3e-3

@@ -19,8 +19,6 @@ from autodist.simulator.learned._ranking import pairs
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["Examples", "PairwiseSimulator"]
-
 _ROWS = 1 << 19
 _MOST_PAIRS = 20_000
 
@@ -36,7 +34,6 @@ class Examples:
     Attributes:
         encodings: By domain.
         pairs: By domain, (slower, faster).
-
     """
 
     def __init__(self, data: Sequence[MeasuredStrategies], penalty: float, seed: int) -> None:
@@ -63,7 +60,6 @@ class PairwiseSimulator(LearnedSimulator):
     Args:
         penalty: sigma of the ranking loss, as a share of the median step: what counts as equally long.
         seed: Seed of everything that is drawn.
-
     """
 
     option_names: ClassVar[tuple[str, ...]] = ("penalty", "seed")

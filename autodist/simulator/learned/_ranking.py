@@ -8,8 +8,6 @@ import numpy as np
 
 from autodist.simulator._message_table import Floats, Ints
 
-__all__ = ["Accuracy", "accuracy_of", "pairs"]
-
 
 def pairs(step_s: Floats, partitions: Ints, penalty_s: float = 0.0) -> Ints:
     """The pairs (slower, faster) of the ranking loss; shape (pairs, 2).
@@ -25,7 +23,6 @@ def pairs(step_s: Floats, partitions: Ints, penalty_s: float = 0.0) -> Ints:
     Example:
         >>> pairs(np.float32([1.0, 2.0]), np.int32([1, 1])).tolist()
         [[1, 0]]
-
     """
     signs = np.sign(partitions[:, None].astype(np.int64) - partitions[None, :])
     slower, faster = np.nonzero(step_s[:, None] + penalty_s * signs > step_s[None, :])
@@ -41,7 +38,6 @@ class Accuracy:
         kendall_tau: From -1 to 1, ties taken into account.
         regret: How much longer the strategy takes that has the best score than the fastest one, as a share.
         error: Median of the relative errors of the scores as times; only of use where scores are seconds.
-
     """
 
     pairwise: float
@@ -62,7 +58,6 @@ def accuracy_of(scores: Floats, step_s: Floats, least_gap: float = 0.0) -> Accur
     Example:
         >>> accuracy_of(np.float32([3, 1, 2]), np.float32([0.3, 0.1, 0.2])).pairwise
         1.0
-
     """
     from scipy.stats import kendalltau
 

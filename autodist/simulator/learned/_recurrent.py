@@ -6,8 +6,6 @@ from typing import Any, ClassVar, final
 
 from autodist.simulator.learned._neural_network import NetworkSimulator
 
-__all__ = ["RecurrentSimulator"]
-
 _WIDTH = 32
 
 

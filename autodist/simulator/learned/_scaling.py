@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from autodist.simulator.learned._base import Arrays
 
-__all__ = ["Scaling"]
-
 Features: TypeAlias = "npt.NDArray[np.float32]"
 
 _CONSTANT = 1.1e-3
@@ -38,7 +36,6 @@ class Scaling:
         >>> seen = Scaling.of(np.float32([[1, 5], [3, 5]]))
         >>> seen.apply(np.float32([[2, 5], [3, 9], [100, 5]])).tolist()
         [[0.0, 0.0], [1.0, 0.0], [3.0, 0.0]]
-
     """
 
     mean: Features

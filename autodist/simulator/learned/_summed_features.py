@@ -22,8 +22,6 @@ from autodist.simulator.formulas import AnalyticSimulator, EventSimulator, link_
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["summarize"]
-
 
 def summarize(table: ShardTable, domain: Domain, num_strategies: int, calibrated: EventSimulator) -> Floats:
     """What is known of each strategy without measuring it; shape (strategies, features).
@@ -37,7 +35,6 @@ def summarize(table: ShardTable, domain: Domain, num_strategies: int, calibrated
         domain: What they are for.
         num_strategies: How many they are.
         calibrated: The event simulation that fits what was measured.
-
     """
     table = with_packing(table, len(domain.replicas))
     encoding = encode(table, domain, num_strategies)

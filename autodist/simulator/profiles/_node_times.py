@@ -15,8 +15,6 @@ from autodist.simulator.profiles._work import gradient_nodes
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
 
-__all__ = ["NodeTimes"]
-
 _REWRITTEN = re.compile(r"ArithmeticOptimizer/[A-Za-z]+_")
 _OF_VENDOR = re.compile(r"^_(Mkl)?(Native)?")
 
@@ -31,7 +29,6 @@ class NodeTimes:
     Args:
         graph: G.
         trace: Trace of a step.
-
     """
 
     def __init__(self, graph: TrainingGraph, trace: StepTrace) -> None:

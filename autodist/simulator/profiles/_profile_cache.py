@@ -13,8 +13,6 @@ from autodist.errors import SimulatorError
 from autodist.graph import TraceSubject, TrainingGraph
 from autodist.simulator.profiles._step_profile import Profile
 
-__all__ = ["ProfileCache"]
-
 _CACHE = "AUTODIST_CACHE"
 """The environment variable that names the directory of all caches of AutoDist."""
 
@@ -25,7 +23,6 @@ class ProfileCache:
 
     Attributes:
         directory: One file each; made when it is needed.
-
     """
 
     directory: Path
@@ -37,7 +34,6 @@ class ProfileCache:
         Example:
             >>> ProfileCache.of_user({"AUTODIST_CACHE": "/data/cache"}).directory.as_posix()
             '/data/cache/profiles'
-
         """
         variables = os.environ if environ is None else environ
         if variables.get(_CACHE):
@@ -57,7 +53,6 @@ class ProfileCache:
 
         Raises:
             SimulatorError: Its file can't be read.
-
         """
         return _read(self.path(graph, subject), graph)
 
@@ -66,7 +61,6 @@ class ProfileCache:
 
         Raises:
             SimulatorError: Its file can't be read.
-
         """
         if graph.graph_def is None:
             return None
@@ -78,7 +72,6 @@ class ProfileCache:
 
         Raises:
             OSError: It can't be written.
-
         """
         path = self.path(graph, subject)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -18,8 +18,6 @@ from autodist.strategies import in_backward_order
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
 
-__all__ = ["Profile"]
-
 _VERSION = 2
 _FIRST_VERSION = 1
 """The version of files that don't say theirs."""
@@ -47,7 +45,6 @@ class Profile:
     Example:
         >>> Profile(0.2, {"w": 0.0}, {"w": 0.2}, batch_size=32).scaled(16).ready_s
         {'w': 0.1}
-
     """
 
     step_s: float
@@ -70,7 +67,6 @@ class Profile:
         Args:
             graph: G. One that is only described has a step of no length.
             batch_size: Examples of the batch.
-
         """
         if graph.graph_def is None:
             nothing = dict.fromkeys((v.name for v in graph.trainable), 0.0)
@@ -89,7 +85,6 @@ class Profile:
         Args:
             graph: G, with its GraphDef.
             trace: Trace of G.
-
         """
         times, step_s = NodeTimes(graph, trace), trace.step_s
         needed_s, ready_s = {}, {}
@@ -146,7 +141,6 @@ class Profile:
 
         Raises:
             SimulatorError: It is none, or of a later version.
-
         """
         try:
             content = json.loads(text)

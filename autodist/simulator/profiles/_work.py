@@ -11,8 +11,6 @@ from autodist.graph.operators import Kind, Passes, is_kind, passes_on
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
 
-__all__ = ["gradient_nodes", "readers", "variable_seconds"]
-
 
 def gradient_nodes(graph: TrainingGraph) -> list[str]:
     """The nodes that carry the gradients of trainable variables."""
@@ -67,7 +65,6 @@ def variable_seconds(
         graph: G, with its GraphDef.
         seconds: By node.
         run_as: The node that replaces one in `seconds`.
-
     """
     served: dict[str, dict[str, Variable]] = {}
     met = readers(graph)

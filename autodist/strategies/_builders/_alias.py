@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Strategy
 
-__all__ = ["Alias"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Alias(StrategyBuilder, abc.ABC):

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Strategy
 
-__all__ = ["AllReduce"]
-
 
 @final
 @dataclass(frozen=True)
@@ -39,7 +37,6 @@ class AllReduce(CheckedBuilder):
         communicator: What carries the collectives; ``auto`` takes the fastest that is installed.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
         chunk_bytes: How many bytes a group holds at most, >= 1; a larger variable is alone.
-
     """
 
     name: ClassVar[str] = "AllReduce"

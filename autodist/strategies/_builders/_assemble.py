@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["assemble"]
-
 
 def assemble(
     builder: StrategyBuilder,
@@ -33,7 +31,6 @@ def assemble(
         configs: By variable.
         communicator: What carries small state where there are no servers; alongside these it is what carries theirs.
         remark: Where the builder did not do what it was asked for, and why.
-
     """
     chosen = tuple(configs[variable.name] for variable in graph.trainable)
     synchronizers = [shard.synchronizer for config in chosen for shard in config.shards]

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Communicator, GraphCommunicator, Strategy
 
-__all__ = ["StrategyBuilder", "replica_names"]
-
 
 @dataclasses.dataclass(frozen=True)
 class StrategyBuilder(Named, abc.ABC):
@@ -43,7 +41,6 @@ class StrategyBuilder(Named, abc.ABC):
 
         Raises:
             StrategyError: It can't, for any graph.
-
         """
 
     def candidates(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
@@ -75,7 +72,6 @@ class StrategyBuilder(Named, abc.ABC):
 
         Args:
             installed: The communicators, the fastest first.
-
         """
         communicator: GraphCommunicator = getattr(self, "communicator", carrier_of_servers())
         return (self._automatic(installed) if communicator == "auto" else communicator,)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Strategy
 
-__all__ = ["BytePS"]
-
 
 @final
 @dataclass(frozen=True)
@@ -39,7 +37,6 @@ class BytePS(OnlyServers):
         part_bytes: Size of a part in bytes, >= 1; rows are never cut. BytePS' own default is 4 MB.
         max_shards: The most parts of one variable, >= 1; where ``part_bytes`` makes more, they are larger.
         compressor: Encoder of the gradients that it can encode; BytePS has ``FP16``.
-
     """
 
     name: ClassVar[str] = "BytePS"

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from autodist.strategies._builders._base import StrategyBuilder
     from autodist.strategies._shards import Partition
 
-__all__ = [
-    "CHUNK_BYTES",
-    "AnyCommunicator",
-    "BesideServers",
-    "carrier_of",
-    "chunks",
-    "grouped",
-    "in_backward_order",
-]
-
 AnyCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: True, "auto")]
 BesideServers: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.fits_servers, "auto")]
 

@@ -9,8 +9,6 @@ from autodist.strategies._encoders import encoder_of
 if TYPE_CHECKING:
     from autodist.graph import Variable
 
-__all__ = ["encoder"]
-
 _WIDE = ("float32", "float64")
 
 
@@ -24,7 +22,6 @@ def encoder(variable: Variable, compressor: str | None, *, served: bool = False)
         variable: The variable whose gradients are encoded.
         compressor: Its text.
         served: Leave out what servers don't take either: messages in several rounds, as PowerSGD's.
-
     """
     if compressor is None:
         return None

@@ -9,8 +9,6 @@ from autodist.cost import broadcast_floats, server_floats
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
 
-__all__ = ["factors_are_cheaper", "has_factors"]
-
 
 def has_factors(graph: TrainingGraph, variable: Variable) -> bool:
     """Whether a variable's gradients are products over the batch; without the graph's ops that is not known."""
@@ -30,7 +28,6 @@ def factors_are_cheaper(graph: TrainingGraph, variable: Variable, *, workers: in
         workers: P1.
         servers: P2.
         examples: Those of one worker; a layer on sequences has their length as many pairs of factors.
-
     """
     from autodist.graph import factors_of
 

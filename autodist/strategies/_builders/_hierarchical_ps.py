@@ -9,8 +9,6 @@ from autodist.strategies._builders._alias import Alias
 from autodist.strategies._builders._ps_load_balancing import PSLoadBalancing
 from autodist.strategies._builders._servers import OnlyServers
 
-__all__ = ["HierarchicalPS"]
-
 
 @final
 @dataclass(frozen=True)
@@ -20,7 +18,6 @@ class HierarchicalPS(Alias, OnlyServers):
     The two-level reduction and broadcast of thesis 7.3.2 (*transfer destination*): one message per host and variable
     in each direction instead of one per replica. Hosts with one replica have nothing to sum, and send directly. It is
     :class:`PSLoadBalancing` with ``stations``, and has its other parameters.
-
     """
 
     name: ClassVar[str] = "HierarchicalPS"

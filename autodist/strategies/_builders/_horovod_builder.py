@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Communicator, Strategy
 
-__all__ = ["Horovod"]
-
 
 @final
 @dataclass(frozen=True)
@@ -33,7 +31,6 @@ class Horovod(CheckedBuilder):
         fusion_bytes: The most bytes of a fused buffer, >= 1; Horovod's own default, 64 MB.
         compressor: Encoder of the gradients that it can encode; Horovod has ``FP16``.
         communicator: What carries the collectives; ``auto`` takes Horovod where it is built, else the fastest.
-
     """
 
     name: ClassVar[str] = "Horovod"

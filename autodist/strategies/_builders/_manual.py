@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._shards import Partition
 
-__all__ = ["Manual", "PlanWarning"]
-
 _CHUNK_SIZE = 128
 
 _Shard: TypeAlias = tuple[str, int]
@@ -82,7 +80,6 @@ class Manual(StrategyBuilder):
 
     Warns:
         PlanWarning: A pattern holds for no variable.
-
     """
 
     name: ClassVar[str] = "Manual"
@@ -94,7 +91,6 @@ class Manual(StrategyBuilder):
 
         Raises:
             StrategyError: It can't be read, or has mistakes.
-
         """
         return read_plan(self.plan)
 
@@ -114,7 +110,6 @@ class _Draft:
         sections: By variable, its pattern and what holds for it.
         partitions: By variable.
         shards: What holds for each shard.
-
     """
 
     def __init__(self, plan: Plan, graph: TrainingGraph, spec: ResourceSpec) -> None:

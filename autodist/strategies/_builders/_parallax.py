@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from autodist.strategies._shards import Partition
     from autodist.strategies._strategy import Strategy, VariableConfig
 
-__all__ = ["Parallax"]
-
 
 @final
 @dataclass(frozen=True)
@@ -47,7 +45,6 @@ class Parallax(ServerBuilder):
         communicator: What carries all-reduces; ``auto`` takes the fastest that is installed. Messages to and from
             servers always use ``tcp``, AutoDist's own library.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
-
     """
 
     name: ClassVar[str] = "Parallax"

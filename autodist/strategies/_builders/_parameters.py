@@ -11,8 +11,6 @@ from autodist.errors import StrategyError
 from autodist.registry import raise_mistakes, read
 from autodist.strategies._builders._base import StrategyBuilder
 
-__all__ = ["CheckedBuilder"]
-
 _LEAST = {
     "batch_size": 1,
     "chunk_bytes": 1,
@@ -33,7 +31,6 @@ class CheckedBuilder(StrategyBuilder):
 
     Raises:
         StrategyError: Lists all parameters that are not allowed.
-
     """
 
     def __post_init__(self) -> None:

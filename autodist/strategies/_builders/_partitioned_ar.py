@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from autodist.strategies._shards import Partition
     from autodist.strategies._strategy import Strategy
 
-__all__ = ["PartitionedAR", "RandomAxisPartitionAR"]
-
 
 @final
 @dataclass(frozen=True)
@@ -45,7 +43,6 @@ class PartitionedAR(CheckedBuilder):
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
         seed: Seed of the dims along which variables are split, each drawn among those that it can be split along; None
             splits all by rows.
-
     """
 
     name: ClassVar[str] = "PartitionedAR"
@@ -92,7 +89,6 @@ class RandomAxisPartitionAR(Alias, CheckedBuilder):
 
     Attributes:
         seed: The same seed gives the same dims, in every process.
-
     """
 
     name: ClassVar[str] = "RandomAxisPartitionAR"

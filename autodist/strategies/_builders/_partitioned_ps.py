@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from autodist.strategies._shards import Partition
     from autodist.strategies._strategy import Strategy
 
-__all__ = ["PartitionedPS", "UnevenPartitionedPS"]
-
 
 @final
 @dataclass(frozen=True)
@@ -44,7 +42,6 @@ class PartitionedPS(OnlyServers):
         stations: Whether hosts with several replicas sum their gradients on their CPU before these leave the host, as
             for :class:`HierarchicalPS`.
         even: Whether the parts are even; else they may differ by one row, as those of ``numpy.array_split``.
-
     """
 
     name: ClassVar[str] = "PartitionedPS"
@@ -80,7 +77,6 @@ class UnevenPartitionedPS(Alias, OnlyServers):
 
     The parts may differ by one row, as those of ``numpy.array_split``: so every server gets its share of a variable
     with a prime number of rows, too. It is :class:`PartitionedPS` with ``even=False``, and has its other parameters.
-
     """
 
     name: ClassVar[str] = "UnevenPartitionedPS"

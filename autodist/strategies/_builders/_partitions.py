@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._shards import Partition
 
-__all__ = ["can_split", "fixed_parts", "largest_divisor", "shard_limit", "split"]
-
 MIN_SHARD_BYTES = 1024
 """A shard costs a message in each direction and the ops of an update of its own, which less content isn't worth."""
 
@@ -45,7 +43,6 @@ def split(variable: Variable, parts: int | tuple[int, ...], dim: int = 0) -> Par
         >>> from autodist.graph import Role, Variable
         >>> split(Variable("w", "w", (8, 3), "float32", Role.TRAINABLE), 2)
         (2, 1)
-
     """
     if parts == 1 or (isinstance(parts, tuple) and len(parts) == 1):
         return None
@@ -58,7 +55,6 @@ def largest_divisor(number: int, limit: int) -> int:
     Example:
         >>> largest_divisor(12, 5), largest_divisor(7, 5)
         (4, 1)
-
     """
     return next((d for d in range(min(number, limit), 1, -1) if number % d == 0), 1)
 
@@ -71,7 +67,6 @@ def fixed_parts(variable: Variable, part_bytes: int, limit: int) -> Partition | 
         >>> table = Variable("table", "table", (10, 25), "float32", Role.TRAINABLE)
         >>> fixed_parts(table, 400, limit=8), fixed_parts(table, 400, limit=2)
         (((4, 4, 2), 1), (2, 1))
-
     """
     num_rows = variable.shape[0]
     rows = max(1, part_bytes * num_rows // max(1, variable.size_bytes))

@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from autodist.documents import Document
     from autodist.strategies._strategy import Communicator, GraphCommunicator
 
-__all__ = [
-    "LOAD_BALANCED",
-    "Dim",
-    "FactorsSection",
-    "GraphSection",
-    "GroupSection",
-    "Plan",
-    "ServerSection",
-    "ShardSection",
-    "VariableSection",
-    "read_plan",
-]
-
 LOAD_BALANCED = "load_balanced"
 GRAPH, LAYOUTS = "graph", "layouts"
 """The keys that are no patterns; a variable of such a name is matched by ``grap[h]``."""
@@ -116,7 +103,6 @@ class Plan:
         graph: What holds for the graph.
         sections: By pattern, in the order of the file.
         layouts: By pattern, the dim along which each replica has a part of a variable; None for whole variables.
-
     """
 
     document: Document
@@ -167,7 +153,6 @@ def read_plan(path: str) -> Plan:
 
     Raises:
         StrategyError: It can't be read, or has mistakes: all of them are listed, with line and column.
-
     """
     from autodist.documents import Kind, load, read_text  # YAML, which `import autodist` need not load
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Strategy
 
-__all__ = ["Poseidon"]
-
 _SERVED = "all variables on servers"
 _UNKNOWN = f"{_SERVED}, because the number of examples of a batch is unknown: give `batch_size`"
 
@@ -56,7 +54,6 @@ class Poseidon(ServerBuilder):
         max_shards: The most parts of one variable, >= 1; where ``part_bytes`` makes more, they are larger.
         communicator: What carries factors; ``auto`` takes the fastest that is installed. Messages to and from servers
             always use ``tcp``, AutoDist's own library.
-
     """
 
     name: ClassVar[str] = "Poseidon"

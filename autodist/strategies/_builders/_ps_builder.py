@@ -9,8 +9,6 @@ from autodist.strategies._builders._alias import Alias
 from autodist.strategies._builders._ps_load_balancing import PSLoadBalancing
 from autodist.strategies._builders._servers import OnlyServers
 
-__all__ = ["PS"]
-
 
 @final
 @dataclass(frozen=True)
@@ -20,7 +18,6 @@ class PS(Alias, OnlyServers):
     The classic parameter server with a single server process, whose link is the bottleneck as soon as there are many
     workers: a baseline, and good for small models. It is :class:`PSLoadBalancing` with one of its ``servers``, and has
     its parameters but that and ``stations``.
-
     """
 
     name: ClassVar[str] = "PS"

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Strategy
 
-__all__ = ["PSLoadBalancing"]
-
 
 @final
 @dataclass(frozen=True)
@@ -30,7 +28,6 @@ class PSLoadBalancing(OnlyServers):
         local_proxy: Whether every worker reads dense variables from a cached copy of its own.
         servers: On how many hosts there are servers, >= 1, those of lowest rank; None is all.
         stations: Whether hosts with several replicas sum their gradients on their CPU before these leave the host.
-
     """
 
     name: ClassVar[str] = "PSLoadBalancing"

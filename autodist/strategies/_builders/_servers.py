@@ -22,17 +22,6 @@ if TYPE_CHECKING:
     from autodist.strategies._shards import Partition
     from autodist.strategies._strategy import Communicator, GraphCommunicator
 
-__all__ = [
-    "OnlyServers",
-    "PlacedUnit",
-    "ServerBuilder",
-    "balanced",
-    "fixed_partitions",
-    "server_devices",
-    "spread",
-    "transfer_devices",
-]
-
 
 OfServers: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.has_streams, "auto")]
 
@@ -45,7 +34,6 @@ class ServerBuilder(CheckedBuilder):
         sync: Whether a step waits for the gradients of all replicas.
         staleness: How many steps the fastest worker may be ahead of the slowest, >= 0.
         local_proxy: Whether every worker reads dense variables from a cached copy of its own.
-
     """
 
     sync: bool = True
@@ -80,7 +68,6 @@ class OnlyServers(ServerBuilder):
     Attributes:
         communicator: What carries messages to and from servers, and small state: ``tcp``, AutoDist's own library, which
             ``auto`` means as well.
-
     """
 
     communicator: OfServers = "auto"
@@ -112,7 +99,6 @@ class PlacedUnit:
     Attributes:
         size_bytes: Its size.
         shards: Names of variables and the numbers of their shards.
-
     """
 
     size_bytes: int
@@ -130,7 +116,6 @@ def spread(
         units: What to place.
         servers: Devices.
         loads: By device, bytes that are there already.
-
     """
     filled = {server: (loads or {}).get(server, 0) for server in servers}
     destinations: dict[tuple[str, int], str] = {}
@@ -154,7 +139,6 @@ def balanced(
         names: The variables that live on servers.
         servers: Devices.
         partitions: By name; whole where it has none.
-
     """
     split = partitions or {}
     units: list[PlacedUnit] = []

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Strategy
 
-__all__ = ["SFB"]
-
 
 @final
 @dataclass(frozen=True)
@@ -34,7 +32,6 @@ class SFB(CheckedBuilder):
         chunk_size: How many of the other variables a group holds at most, >= 1.
         communicator: What carries factors and groups; ``auto`` takes the fastest that is installed.
         compressor: Encoder of the other gradients, such as ``FP16``; None sends them as they are.
-
     """
 
     name: ClassVar[str] = "SFB"

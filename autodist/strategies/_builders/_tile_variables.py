@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Strategy
 
-__all__ = ["can_tile", "tile_config", "tile_variables"]
-
 _CHUNK_SIZE = 128
 """How many of the other variables share a message at most."""
 
@@ -33,7 +31,6 @@ def can_tile(graph: TrainingGraph, variable: str, dim: int, parts: int) -> bool:
         variable: Its name.
         dim: The dim.
         parts: How many replicas there are.
-
     """
     found = graph.variable(variable)
     fits = dim < len(found.shape) and found.shape[dim] % parts == 0
@@ -52,7 +49,6 @@ def tile_config(
         dim: The dim that is cut.
         groups: How many groups of replicas have all parts.
         group: Number of the buffer in which its gradients travel between groups.
-
     """
     replicas = replica_names(spec)
     size, examples = len(replicas) // groups, graph.batch_size or 0
@@ -86,7 +82,6 @@ def tile_variables(
         dims: By variable that is tiled, the dim that is cut.
         remark: Where the builder did not do what it was asked for, and why.
         groups: How many groups of replicas have all parts of tiled variables.
-
     """
     carrier = carrier_of(builder)
     rest = [variable for variable in in_backward_order(graph) if variable.name not in dims]

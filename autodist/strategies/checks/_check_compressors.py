@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["compressors"]
-
 
 def compressors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     """Yield what is wrong with the compressors of a strategy."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["check_factors"]
-
 
 def check_factors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     """Yield what keeps sufficient factors from taking the place of a gradient.
@@ -26,7 +24,6 @@ def check_factors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
         >>> strategy = Strategy(GraphConfig((), "tcp"), (config,))
         >>> [str(p)[:61] for p in check_factors(strategy, TrainingGraph(None, (), (), (), ()), None)]
         ["`w`: compressor of an AllReduce is 'SufficientFactors', allow"]
-
     """
     trainable = {variable.name for variable in graph.trainable}
     for config in strategy.variables:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, UpdateRegion, Variable
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["partitions"]
-
 
 def partitions(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     """Yield what is wrong with the partitions of a strategy."""

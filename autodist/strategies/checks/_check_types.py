@@ -11,8 +11,6 @@ from autodist.registry import raise_mistakes
 from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._strategy import Strategy, VariableConfig
 
-__all__ = ["require_types", "wrong_types"]
-
 _MOST_BITS = 4096
 """Python does not print much longer numbers."""
 
@@ -26,7 +24,6 @@ def wrong_types(strategy: object) -> tuple[Problem, ...]:
         >>> from autodist.strategies import GraphConfig
         >>> print(wrong_types(Strategy(GraphConfig(["a:CPU:0"], "tcp"), ()))[0].statement)  # doctest: +ELLIPSIS
         `graph.replicas` is ['a:CPU:0'], allowed: a tuple (a strategy is made of ...)
-
     """
     # Nearly all are right, of which there is nothing to tell: that is found out first, several times as fast.
     return () if _fit(Strategy)(strategy) else tuple(_wrong(Strategy, strategy, "", None))
@@ -37,7 +34,6 @@ def require_types(*strategies: object) -> None:
 
     Raises:
         StrategyError: Lists all of them.
-
     """
     raise_mistakes("the strategy", sentences(p for strategy in strategies for p in wrong_types(strategy)))
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["CHECKS"]
-
 
 def _variables(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     roles = {variable.name: variable.role.value for variable in graph.variables}

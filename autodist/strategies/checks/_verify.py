@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["check", "verify"]
-
 
 def verify(
     strategy: Strategy,
@@ -35,7 +33,6 @@ def verify(
         spec: D.
         available_communicators: What the machines of the run have; by default what this one has. Give all of
             :func:`autodist.carriers.names` to plan for other machines.
-
     """
     return wrong_types(strategy) or _misfits(strategy, graph, spec, available_communicators)
 
@@ -60,7 +57,6 @@ def check(
 
     Raises:
         StrategyError: Lists all problems; what holds for many variables is said once.
-
     """
     require_types(strategy)
     problems = _misfits(strategy, graph, spec, available_communicators)

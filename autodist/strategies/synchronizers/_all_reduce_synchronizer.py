@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from autodist.strategies._strategy import Strategy
     from autodist.strategies.synchronizers._choice import Choice
 
-__all__ = ["AllReduceSynchronizer"]
-
 
 @dataclass(frozen=True)
 class AllReduceSynchronizer(OnEveryWorker):
@@ -35,7 +33,6 @@ class AllReduceSynchronizer(OnEveryWorker):
     Example:
         >>> AllReduceSynchronizer(3, "tcp").in_group(0)
         AllReduceSynchronizer(group=0, communicator='tcp')
-
     """
 
     type: ClassVar[str] = "AllReduce"

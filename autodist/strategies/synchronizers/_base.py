@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from autodist.strategies._strategy import GraphConfig, Strategy
     from autodist.strategies.synchronizers._choice import Choice, ChoiceContext
 
-__all__ = ["Check", "Columns", "Form", "Synchronizer", "Terms"]
-
 Check: TypeAlias = "Callable[[Strategy, TrainingGraph, ResourceSpec], Iterator[Problem]]"
 
 
@@ -48,7 +46,6 @@ class Columns:
         group: Number of what travels in one buffer.
         communicator: What carries its collective.
         staleness: How many steps the fastest worker may be ahead; None without a server.
-
     """
 
     told: str
@@ -71,7 +68,6 @@ class Terms:
         is_joined: Whether only one message leaves a host with several replicas.
         is_proxied: Whether workers have copies of the value, which follow its update.
         read_bytes: What each worker fetches from the server.
-
     """
 
     form: Form
@@ -172,7 +168,6 @@ class Synchronizer(abc.ABC):
             message: The shard's messages, before senders and receivers are known.
             graph: What holds for the whole strategy.
             later_reads: How many reads of the value wait for something.
-
         """
 
     @abc.abstractmethod
@@ -183,7 +178,6 @@ class Synchronizer(abc.ABC):
             message: Message of :meth:`sent`.
             cluster: By host, its share of the computation.
             sums: By host, which part of a sum is its own where each host sends to each other one.
-
         """
 
     # What must hold --------------------------------------------------------------------------------------------------
@@ -229,7 +223,6 @@ class Synchronizer(abc.ABC):
             home: Device of the server, for those that have one.
             group: Number of the buffer, for those that have one.
             stations: Devices that sum for their hosts, for those that can have some.
-
         """
 
     @abc.abstractmethod

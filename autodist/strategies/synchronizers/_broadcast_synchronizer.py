@@ -12,8 +12,6 @@ from autodist.strategies.synchronizers._everywhere import OnEveryWorker
 if TYPE_CHECKING:
     from autodist.strategies.synchronizers._choice import Choice, ChoiceContext
 
-__all__ = ["BroadcastSynchronizer"]
-
 
 @dataclass(frozen=True)
 class BroadcastSynchronizer(OnEveryWorker):
@@ -27,7 +25,6 @@ class BroadcastSynchronizer(OnEveryWorker):
     Example:
         >>> BroadcastSynchronizer("tcp").columns().communicator
         'tcp'
-
     """
 
     type: ClassVar[str] = "Broadcast"

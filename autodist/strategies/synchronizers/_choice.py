@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._shards import Partition
 
-__all__ = ["Choice", "ChoiceContext"]
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -30,7 +28,6 @@ class Choice:
     Example:
         >>> Choice("PS", staleness=2).sync
         True
-
     """
 
     synchronizer: str = "PS"
@@ -52,7 +49,6 @@ class ChoiceContext:
         spec: D.
         variables: Coupled variables, for which one choice is made; most are alone.
         communicators: What carries collectives, the fastest first.
-
     """
 
     graph: TrainingGraph

@@ -11,8 +11,6 @@ from autodist.strategies.synchronizers._synchronizer_registry import kind_of
 if TYPE_CHECKING:
     from autodist.strategies._shards import Partition
 
-__all__ = ["is_served", "words_of"]
-
 
 def is_served(choice: Choice) -> bool:
     """Whether one device holds each shard."""
@@ -25,7 +23,6 @@ def words_of(choice: Choice) -> frozenset[str]:
     Example:
         >>> sorted(words_of(Choice("PS", (4, 1), transfer=True)))
         ['partition', 'partition=4x1', 'ps', 'transfer']
-
     """
     words = {choice.synchronizer.lower(), *kind_of(choice.synchronizer).words(choice)}
     words |= {"whole"} if choice.partition is None else {"partition", f"partition={_text(choice.partition)}"}

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from autodist.strategies._shard_messages import ShardMessages
     from autodist.strategies._strategy import GraphConfig
 
-__all__ = ["OnEveryWorker"]
-
 
 class OnEveryWorker(Synchronizer):
     """A synchronizer with a field ``communicator``, the name of what carries its collectives.
@@ -29,7 +27,6 @@ class OnEveryWorker(Synchronizer):
         >>> from autodist.strategies.synchronizers import words_of
         >>> words_of(AllReduceSynchronizer(0, "tcp").choice(None)) >= {"allreduce", "tcp"}
         True
-
     """
 
     communicator: str

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from autodist.strategies._shard_messages import ShardMessages
     from autodist.strategies._strategy import GraphConfig, Strategy
 
-__all__ = ["PSSynchronizer"]
-
 _MOST_STALENESS = 1_000_000
 
 
@@ -43,7 +41,6 @@ class PSSynchronizer(Synchronizer):
     Example:
         >>> PSSynchronizer("a:CPU:0", staleness=2).columns().told
         'PS (staleness=2)'
-
     """
 
     type: ClassVar[str] = "PS"

@@ -13,8 +13,6 @@ from autodist.strategies.synchronizers._broadcast_synchronizer import BroadcastS
 from autodist.strategies.synchronizers._ps_synchronizer import PSSynchronizer
 from autodist.strategies.synchronizers._tile_synchronizer import TileSynchronizer
 
-__all__ = ["ENTRY_POINT_GROUP", "kind_of", "synchronizers"]
-
 ENTRY_POINT_GROUP = "autodist.synchronizers"
 
 SYNCHRONIZERS: tuple[type[Synchronizer], ...] = (
@@ -38,7 +36,6 @@ def kind_of(type_: str) -> type[Synchronizer]:
     Example:
         >>> kind_of("AllReduce").verb
         'all-reduced'
-
     """
     return _OWN.get(type_) or _of_others(type_)
 

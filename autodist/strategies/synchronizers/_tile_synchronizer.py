@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from autodist.strategies._shard_messages import ShardMessages
     from autodist.strategies._strategy import GraphConfig, Strategy
 
-__all__ = ["TileSynchronizer", "group_problems"]
-
 
 @dataclass(frozen=True)
 class TileSynchronizer(Synchronizer):
@@ -46,7 +44,6 @@ class TileSynchronizer(Synchronizer):
     Example:
         >>> TileSynchronizer("a:CPU:0").columns().where
         'a:CPU:0'
-
     """
 
     type: ClassVar[str] = "Tile"

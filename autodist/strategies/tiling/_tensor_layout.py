@@ -11,8 +11,6 @@ from autodist.errors import StrategyError
 from autodist.resource_spec import Mesh
 from autodist.strategies._problem import Problem
 
-__all__ = ["TensorLayout", "layout_problems"]
-
 _WHOLE, _SCALAR = "*", "()"
 
 
@@ -32,7 +30,6 @@ class TensorLayout:
         'host.device,* +group'
         >>> layout.tile_shape((8, 3), {"host": 2, "device": 2, "group": 2})
         (2, 3)
-
     """
 
     dims: tuple[tuple[str, ...], ...]
@@ -75,7 +72,6 @@ class TensorLayout:
         Example:
             >>> TensorLayout.parse("*,host +device")
             TensorLayout(dims=((), ('host',)), partial=('device',))
-
         """
         dims, *partial = text.split(" +")
         names = [] if dims == _SCALAR else [[] if d == _WHOLE else d.split(".") for d in dims.split(",")]
@@ -100,7 +96,6 @@ def layout_problems(name: str, layout: TensorLayout, shape: Sequence[int], mesh:
         >>> mesh = Mesh((("host", 2),), ("a", "b"))
         >>> print(*layout_problems("w", TensorLayout((("host",), ())), (3, 4), mesh))
         `w`: layout is host,*, allowed: parts of dim 0 that divide 3 (host=2 makes 2)
-
     """
     return tuple(_problems(name, layout, shape, mesh))
 

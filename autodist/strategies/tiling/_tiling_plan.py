@@ -11,8 +11,6 @@ from autodist.errors import AutoDistError, StrategyError
 from autodist.resource_spec import Mesh
 from autodist.strategies.tiling._tensor_layout import TensorLayout
 
-__all__ = ["TilingPlan"]
-
 
 @dataclass(frozen=True)
 class TilingPlan:
@@ -32,7 +30,6 @@ class TilingPlan:
         >>> plan = TilingPlan(mesh, {"w": TensorLayout.parse("*,device")}, moved_bytes=64.0)
         >>> TilingPlan.from_json(plan.to_json()) == plan
         True
-
     """
 
     mesh: Mesh
@@ -54,7 +51,6 @@ class TilingPlan:
             >>> layouts = {"w": TensorLayout.parse("*,device"), "b": TensorLayout.parse("*")}
             >>> TilingPlan(mesh, layouts).cut_dims()
             {'w': 1}
-
         """
         used = {name: layout for name, layout in self.variables.items() if name not in self.gathered}
         cut = {name: [d for d, axes in enumerate(layout.dims) if axes] for name, layout in used.items()}
@@ -80,7 +76,6 @@ class TilingPlan:
         Raises:
             StrategyError: The text is none.
             SpecError: Its mesh is none.
-
         """
         try:
             data = json.loads(text)

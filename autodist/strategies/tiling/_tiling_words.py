@@ -16,8 +16,6 @@ from autodist.wording import counted, size_text
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
 
-__all__ = ["PlanDifference", "TiledBlock", "diff_tilings", "explain_tiling", "tiled_blocks", "tiling_problems"]
-
 _NUMBERS = re.compile(r"_?\d+")
 _MOST_WHOLE = 5
 """Operators that are named of those that run whole."""
@@ -40,7 +38,6 @@ class TiledBlock:
         >>> layout = TensorLayout.parse("*,device")
         >>> print(TiledBlock(("a/kernel", "a_1/kernel"), (8, 4), layout, 256, 128.0, "operators take it as it lies"))
         a/kernel to a_1/kernel (2), (8, 4): *,device, 256 bytes, 128 bytes on each device, operators take it as it lies
-
     """
 
     names: tuple[str, ...]
@@ -67,7 +64,6 @@ class PlanDifference:
         aspect: What differs.
         a: What the first plan says; None if it says nothing.
         b: What the second one says.
-
     """
 
     variable: str | None
@@ -89,7 +85,6 @@ def tiled_blocks(plan: TilingPlan, graph: TrainingGraph) -> tuple[TiledBlock, ..
 
     Raises:
         StrategyError: It does not fit the step; all mistakes are listed.
-
     """
     mistakes = tiling_problems(plan, graph)
     if mistakes:
@@ -142,7 +137,6 @@ def explain_tiling(plan: TilingPlan, graph: TrainingGraph) -> str:
 
     Raises:
         StrategyError: The plan does not fit the step.
-
     """
     lines = [
         f"mesh {plan.mesh.text}: {size_text(plan.moved_bytes)} are moved in a step, a device keeps "
@@ -167,7 +161,6 @@ def diff_tilings(one: TilingPlan, other: TilingPlan) -> tuple[PlanDifference, ..
         >>> plans = [TilingPlan(mesh, {"w": TensorLayout.parse(text)}, 64.0) for text in ("*,device", "device,*")]
         >>> print(*diff_tilings(*plans))
         `w`: layout: *,device or device,*
-
     """
     return tuple(_differences(one, other))
 
@@ -196,7 +189,6 @@ def tiling_problems(plan: TilingPlan, graph: TrainingGraph) -> tuple[Problem, ..
     Args:
         plan: The plan.
         graph: The step.
-
     """
     return tuple(_problems(plan, graph))
 

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["BOOT", "boot_arguments"]
-
 # $1 directory of the host's files, $2 of the users' ~/.ssh, $3 the host's name; then the directories to lay over this
 # machine's (each with its number before it), `--`, and those to share with it.
 # Its disk is in memory and belongs to its own mount namespace: it is gone when the last process is.

@@ -22,8 +22,6 @@ from autodist.testing._emulated._keys import write_host_files, write_user_files
 from autodist.testing._emulated._leftovers import Keeper, directory_of, new_name, sweep
 from autodist.testing._emulated._tools import SYSTEM_PATH, find_tool, why_not_here
 
-__all__ = ["EmulatedCluster"]
-
 _USERS = {"root": (0, "/root"), "trainer": (4242, "/home/trainer")}
 
 
@@ -53,7 +51,6 @@ class EmulatedCluster:
         ...     cluster.run("head", ["ssh", "h2", "hostname"]).stdout
         ...     cluster.cut("h2")
         'h2\n'
-
     """
 
     def __init__(
@@ -205,7 +202,6 @@ class EmulatedCluster:
             argv: Program and arguments.
             user: ``root`` or ``trainer``.
             env: Environment variables besides a login's.
-
         """
         uid, home = _USERS[user]
         environ = {"HOME": home, "USER": user, "LOGNAME": user, "SHELL": "/bin/bash", "LANG": "C.UTF-8"}
@@ -231,7 +227,6 @@ class EmulatedCluster:
 
         Raises:
             LaunchError: It took too long; it may still run on the host.
-
         """
         command = self.command(host, argv, user=user, env=env)
         try:

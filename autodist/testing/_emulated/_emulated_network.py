@@ -8,8 +8,6 @@ import re
 from autodist.errors import UsageError
 from autodist.testing._emulated._tools import run_tool
 
-__all__ = ["HEAD", "INTERFACE", "Network", "address_of", "gbps_of"]
-
 HEAD = 254
 """The number of the host from which commands are launched."""
 
@@ -28,7 +26,6 @@ def address_of(number: int) -> str:
     Example:
         >>> address_of(1)
         '10.77.0.1'
-
     """
     return f"{_SUBNET}.{number}"
 
@@ -42,7 +39,6 @@ def gbps_of(rate: str) -> float:
     Example:
         >>> gbps_of("250mbit")
         0.25
-
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt]?)(i?)(bit|bps|)", rate.strip().lower())
     if found is None or float(found[1]) <= 0:
@@ -56,7 +52,6 @@ class Network:
 
     Args:
         name: The cluster's, with which the names of all namespaces begin.
-
     """
 
     def __init__(self, name: str) -> None:

@@ -15,8 +15,6 @@ from autodist.testing._emulated._boot import BOOT, boot_arguments
 from autodist.testing._emulated._emulated_network import Network
 from autodist.testing._emulated._tools import SYSTEM_PATH, find_tool
 
-__all__ = ["EmulatedHost"]
-
 _BOOT_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
 _READY = "Server listening"
@@ -33,7 +31,6 @@ class EmulatedHost:
         directory: Its files on this machine; has ``etc`` already.
         ssh: The ``~/.ssh`` of its users.
         binds: Directories it shares with this machine.
-
     """
 
     def __init__(
@@ -58,7 +55,6 @@ class EmulatedHost:
 
         Raises:
             LaunchError: It is down.
-
         """
         if not self.is_up:
             raise LaunchError(f"the emulated host `{self.name}` is down")
@@ -89,7 +85,6 @@ class EmulatedHost:
 
         Raises:
             LaunchError: It does not start; with what it wrote.
-
         """
         assert self._keeper is not None
         deadline = time.monotonic() + _BOOT_TIMEOUT_S

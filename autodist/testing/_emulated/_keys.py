@@ -9,8 +9,6 @@ from pathlib import Path
 from autodist.testing._emulated._emulated_network import address_of
 from autodist.testing._emulated._tools import run_tool
 
-__all__ = ["write_host_files", "write_user_files"]
-
 # As Debian ships it, without PAM, whose logins need more of a machine than these have.
 _SSHD = """HostKey /etc/ssh/ssh_host_ed25519_key
 PidFile none

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from autodist.testing._emulated._tools import SYSTEM_PATH
 
-__all__ = ["Keeper", "directory_of", "new_name", "sweep"]
-
 _NAMESPACES = Path("/run/netns")
 _NAME = re.compile(r"(autodist-hosts-(\d+)-(\d+)-[0-9a-f]+)")
 _END_TIMEOUT_S = 30.0
@@ -54,7 +52,6 @@ class Keeper:
 
     Args:
         name: The cluster's.
-
     """
 
     def __init__(self, name: str) -> None:

@@ -9,8 +9,6 @@ import subprocess
 
 from autodist.errors import LaunchError
 
-__all__ = ["SYSTEM_PATH", "find_tool", "run_tool", "why_not_here"]
-
 _PACKAGES = {
     "ip": "iproute2",
     "tc": "iproute2",
@@ -41,7 +39,6 @@ def why_not_here() -> str | None:
 
     Example:
         >>> reason = why_not_here()
-
     """
     if os.geteuid() != 0:
         return "it needs root"
@@ -71,7 +68,6 @@ def run_tool(*command: str, given: str = "") -> str:
 
     Raises:
         LaunchError: It failed or hung; with what it said.
-
     """
     told = f"`{' '.join(command)}`"
     try:

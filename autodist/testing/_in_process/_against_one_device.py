@@ -12,8 +12,6 @@ from autodist.resource_spec import ResourceSpec
 from autodist.testing._in_process._in_process_cluster import InProcessCluster, Plan, open_specs, value_of
 from autodist.testing._in_process._in_process_worker import Array
 
-__all__ = ["certify_in_process"]
-
 
 def certify_in_process(
     make_step: Callable[[], Callable[..., Any]],
@@ -40,7 +38,6 @@ def certify_in_process(
 
     Example:
         >>> certify_in_process(make_step, [(x, y)], "PS", spec)         # doctest: +SKIP
-
     """
     with InProcessCluster(make_step(), batches[0], strategy, spec) as cluster:
         outputs = [cluster.step(*batch) for batch in batches]

@@ -18,8 +18,6 @@ from autodist.strategies import Strategy, StrategyBuilder, StrategyLike, check, 
 from autodist.testing._in_process._in_process_worker import Array, InProcessWorker
 from autodist.testing._in_process._local_servers import MOST_DEVICES, MOST_WORKERS
 
-__all__ = ["InProcessCluster", "Plan", "open_specs", "value_of"]
-
 Plan: TypeAlias = "StrategyLike | Callable[[TrainingGraph], Strategy]"
 
 _numbers = itertools.count()
@@ -63,7 +61,6 @@ class InProcessCluster:
         ...     values = cluster.values()
         >>> [float(loss) for (loss,) in outputs], [value.tolist() for [value] in values.values()]
         ([2.0, 2.0], [[[0.0]]])
-
     """
 
     def __init__(self, step: Callable[..., Any], batch: Sequence[Array], strategy: Plan, spec: ResourceSpec) -> None:

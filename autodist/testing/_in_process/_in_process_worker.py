@@ -15,8 +15,6 @@ from autodist.runtime.session import Server
 from autodist.testing._in_process._local_servers import server_targets, session_config
 from autodist.testing._in_process._local_streams import by_queues
 
-__all__ = ["Array", "InProcessWorker"]
-
 _TIMEOUT_S = 20.0
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -30,7 +28,6 @@ class InProcessWorker:
         graph: The step that the kernels have made for it.
         session: The TensorFlow session that runs it.
         servers: What it applies for others alongside its own steps.
-
     """
 
     def __init__(self, captured: CapturedStep, graph: DistributedGraph, container: str) -> None:
@@ -53,7 +50,6 @@ class InProcessWorker:
 
         Args:
             values: By name, at least of these variables; of the whole, where a part lives here.
-
         """
         with self._imported.as_default():
             for variable in self.graph.variables:

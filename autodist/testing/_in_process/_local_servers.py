@@ -9,8 +9,6 @@ from typing import Any
 
 from autodist.runtime.session import keep_orderings_in_session, number_requests_by_one_generator
 
-__all__ = ["MOST_DEVICES", "MOST_WORKERS", "server_targets", "session_config"]
-
 MOST_WORKERS = 4
 MOST_DEVICES = 2  # CPU devices of each
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from autodist.graph import NodeList
 
-__all__ = ["by_queues"]
-
 _CHIEF = "/job:worker/replica:0/task:0/device:CPU:0"
 _CAPACITY = 8
 
@@ -20,7 +18,6 @@ def by_queues(graph_def: Any, rank: int, world_size: int) -> Any:
         graph_def: What the kernels have made.
         rank: The worker.
         world_size: Number of workers.
-
     """
     nodes = NodeList(device=_CHIEF)
     for node in graph_def.node:

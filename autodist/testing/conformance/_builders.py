@@ -13,8 +13,6 @@ from autodist.strategies import Strategy, StrategyBuilder, verify
 from autodist.testing.conformance._contract import attempted, broken_names, raise_broken
 from autodist.testing.conformance._samples import sample_graphs, sample_specs
 
-__all__ = ["check_builder"]
-
 
 def check_builder(
     builder: StrategyBuilder,
@@ -34,7 +32,6 @@ def check_builder(
 
     Raises:
         ConformanceFailed: Lists what it does not keep, each with a graph and a cluster that show it.
-
     """
     broken = list(broken_names(builder, lambda text: instantiate(type(builder), split_call(text)[1])))
     shown: set[str] = set()

@@ -10,8 +10,6 @@ from autodist.carriers import Carrier, CollectivePlace, Load
 from autodist.graph import NodeList
 from autodist.testing.conformance._contract import attempted, raise_broken
 
-__all__ = ["check_carrier"]
-
 _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 _HOSTS = (("a",), ("a", "b"), ("a", "b", "c", "d"))
 _SIZES = (0.0, 1e3)
@@ -29,7 +27,6 @@ def check_carrier(carrier: Carrier) -> None:
 
     Raises:
         ConformanceFailed: Lists what it does not keep.
-
     """
     raise_broken(carrier, [*_broken_class(carrier), *_broken_links(carrier), *_broken_nodes(carrier)])
 

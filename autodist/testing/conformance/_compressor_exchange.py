@@ -11,8 +11,6 @@ import numpy as np
 from autodist.compressors import Channel, Compressor
 from autodist.graph import NodeList, full_name
 
-__all__ = ["Exchange", "Step", "prefixed"]
-
 _PREFIX = "w{}/"
 
 
@@ -24,7 +22,6 @@ class Step:
         totals: The decoded sum of all workers' gradients.
         owns: The decoded contribution of the worker itself.
         states: Its state by name.
-
     """
 
     totals: list[Any]
@@ -90,7 +87,6 @@ class Exchange:
         >>> exchange = Exchange(FP16(), (2,))
         >>> exchange.num_bytes, exchange.step([[1.0, 2.0], [0.5, 0.0]]).totals[1].tolist()
         (4, [1.5, 2.0])
-
     """
 
     def __init__(self, compressor: Compressor, shape: Sequence[int], dtype: str = "float32", count: int = 2) -> None:

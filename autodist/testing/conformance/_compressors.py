@@ -13,8 +13,6 @@ from autodist.registry import instantiate, split_call
 from autodist.testing.conformance._compressor_exchange import Exchange
 from autodist.testing.conformance._contract import attempted, broken_names, raise_broken
 
-__all__ = ["check_compressor"]
-
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (17,), (12, 9), (6, 5, 4))
 _ROUNDING = {"float32": 1e-5, "float64": 1e-12}
 _HALF = 2.0**-7
@@ -33,7 +31,6 @@ def check_compressor(compressor: Compressor) -> None:
 
     Raises:
         ConformanceFailed: Lists what it does not keep, each with a shape and a dtype that show it.
-
     """
     broken = list(broken_names(compressor, lambda text: _read(type(compressor), text)))
     tried = 0

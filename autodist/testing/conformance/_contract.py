@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from autodist.errors import AutoDistError, ConformanceFailed
 from autodist.registry import Named
 
-__all__ = ["attempted", "broken_names", "raise_broken"]
-
 
 def broken_names(instance: Named, read: Callable[[str], object]) -> Iterator[str]:
     """Yield what is wrong with an instance as a named value object.
@@ -17,7 +15,6 @@ def broken_names(instance: Named, read: Callable[[str], object]) -> Iterator[str
     Args:
         instance: The candidate.
         read: Makes an instance of a text.
-
     """
     cls = type(instance)
     parameters = getattr(cls, "__dataclass_params__", None)
@@ -57,7 +54,6 @@ def raise_broken(instance: object, broken: Iterable[str]) -> None:
 
     Raises:
         ConformanceFailed: With one line for each.
-
     """
     lines = tuple(dict.fromkeys(broken))
     if lines:

@@ -12,8 +12,6 @@ from autodist.resource_spec import ResourceSpec
 from autodist.strategies import PSLoadBalancing
 from autodist.testing.conformance._contract import attempted, broken_names, raise_broken
 
-__all__ = ["check_kernel", "sample_step"]
-
 _LAYOUTS = ((1, 1), (1, 2), (2, 1), (2, 2))
 
 
@@ -28,7 +26,6 @@ def check_kernel(kernel: ExtraKernel) -> None:
 
     Raises:
         ConformanceFailed: Lists what it does not keep, each with a layout that shows it.
-
     """
     broken = list(broken_names(kernel, lambda text: instantiate(type(kernel), split_call(text)[1])))
     graph = sample_step()
@@ -46,7 +43,6 @@ def sample_step(*, has_table: bool = True) -> TrainingGraph:
 
     Args:
         has_table: Whether there is a sparse variable as well.
-
     """
     import tensorflow as tf
 

@@ -13,8 +13,6 @@ from autodist.graph.operators import Access, Change, Cut, Expression, Lengths, O
 from autodist.graph.operators import cuts as cuts_of
 from autodist.graph.operators import tiles as tiles_of
 
-__all__ = ["CheckedCut", "check_operator"]
-
 _COMBINE: dict[Reducer, Callable[..., Any]] = {
     Reducer.SUM: np.add,
     Reducer.PROD: np.multiply,
@@ -34,7 +32,6 @@ class CheckedCut:
         example: The number of the example.
         cut: The index, and how results were put together.
         bounds: Where each tile began, and where the last ended.
-
     """
 
     example: int
@@ -63,7 +60,6 @@ def check_operator(operator: Operator, examples: Sequence[Callable[[], Any]]) ->
         >>> found = check_operator(operator("Relu"), [lambda: tf.raw_ops.Relu(features=[[1.0, -1.0, 2.0]])])
         >>> [(checked.cut.index, checked.bounds) for checked in found]
         [('d1', (0, 1, 3)), ('d1', (0, 1, 2, 3))]
-
     """
     failures: list[str] = []
     checked: list[CheckedCut] = []

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from autodist.graph import Gradient, Role, TrainingGraph, Variable
 from autodist.resource_spec import Host, ResourceSpec
 
-__all__ = ["sample_graphs", "sample_specs"]
-
 _DENSE = (Gradient(dense="g:0"),)
 _SPARSE = (Gradient(values="g:0", indices="g:1"),)
 

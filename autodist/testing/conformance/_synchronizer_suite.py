@@ -26,8 +26,6 @@ from autodist.strategies import (
 from autodist.testing.conformance._contract import attempted, raise_broken
 from autodist.testing.conformance._kernels import sample_step
 
-__all__ = ["check_synchronizer"]
-
 _BATCH = 64
 
 
@@ -44,7 +42,6 @@ def check_synchronizer(synchronizer: Synchronizer, kernels: Sequence[ExtraKernel
 
     Raises:
         ConformanceFailed: Lists what it does not keep.
-
     """
     broken = list(_broken_class(synchronizer))
     if not broken:

@@ -8,8 +8,6 @@ from typing import ClassVar, final
 
 from autodist.search.space.aspects._base import Aspect, Choice, ChoiceContext
 
-__all__ = ["Compression"]
-
 _ENCODERS = ("FP16", "ErrorFeedback(TopK(ratio=0.01))", "OneBit()")
 _WORTH_BYTES = 4096
 

@@ -14,8 +14,6 @@ from autodist.strategies import Partition, can_split
 if TYPE_CHECKING:
     from autodist.graph import Variable
 
-__all__ = ["Partitioning"]
-
 _MIN_SHARD_BYTES = 16 * 1024
 """A smaller shard costs its messages more than its bytes."""
 _BLOCK_BYTES = 512 * 1024

@@ -10,8 +10,6 @@ from autodist.search.space.aspects._base import Aspect, Choice, ChoiceContext
 from autodist.search.space.aspects._uneven_links import has_uneven_links
 from autodist.strategies import PSSynchronizer
 
-__all__ = ["LocalAggregators", "Proxies", "Staleness"]
-
 
 @final
 class LocalAggregators(Aspect):

@@ -10,8 +10,6 @@ from autodist import carriers
 from autodist.search.space.aspects._base import Aspect, Choice, ChoiceContext
 from autodist.strategies import Form, synchronizers
 
-__all__ = ["Synchronization"]
-
 
 @final
 class Synchronization(Aspect):

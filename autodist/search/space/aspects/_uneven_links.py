@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["has_uneven_links"]
-
 _UNEVEN = 1.2
 """By which factor measured links differ that are alike."""
 
@@ -21,6 +19,5 @@ def has_uneven_links(spec: ResourceSpec) -> bool:
         >>> fast = Host("a", "a"), Host("b", "b")
         >>> [has_uneven_links(ResourceSpec((*fast, Host("c", "c", bandwidth_gbps=rate)))) for rate in (1.0, 0.1)]
         [False, True]
-
     """
     return spec.evenness * _UNEVEN < 1
