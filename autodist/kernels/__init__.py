@@ -19,6 +19,7 @@ from autodist.kernels.replicate import (
     warnings_of,
     why_not_exact,
 )
+from autodist.kernels.requests import Requests
 from autodist.kernels.servers import ParameterServers, proxy_name
 from autodist.kernels.shard import shard_name
 
@@ -43,6 +44,7 @@ __all__ = [
     "QuestionSet",
     "Refresher",
     "Replicate",
+    "Requests",
     "Serving",
     "SyncPoint",
     "SynchronizerKernel",

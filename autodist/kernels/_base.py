@@ -103,11 +103,11 @@ class Refresher:
 
     Attributes:
         node: The node to run.
-        feed: The placeholder of the value; None where the node itself reads it from where the variable lives.
+        feed: The placeholder of the value.
     """
 
     node: str
-    feed: str | None = None
+    feed: str
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ class Layout:
         rank: This worker, 0 is the chief.
         hosts: Names of all hosts, in rank order; one worker each.
         replicas: Per rank, the devices that hold a copy of the graph; none for a host that only serves variables.
-        server: Whether the workers see each other's devices through TensorFlow servers. Else each has a session of its
-            own, which can't run what is on the device of another, and Horovod or AutoDist's own library connects them.
+        server: Whether this worker's session is one of a TensorFlow server, as TensorFlow's collectives need it.
+            Nothing else goes over these servers: no worker runs what is on the device of another.
         groups: Into how many groups replicas fall, one after the other, each of which has all parts of tiled
             variables. Between groups the batch is cut, as it is between replicas otherwise.
         first_rank: Where this is the layout of one group, the worker that is its first, among all.
@@ -91,6 +91,11 @@ class Layout:
         rank = self.hosts.index(parsed.host)
         job, task = ("worker", self.first_rank + rank) if self.server or rank != self.rank else ("localhost", 0)
         return f"/job:{job}/replica:0/task:{task}/device:{parsed.kind}:{parsed.index}"
+
+    def at_home(self, device: str, rank: int) -> str:
+        """What a worker itself calls a device of its own that is called by :meth:`tf_device` here."""
+        own = "/job:localhost/replica:0/task:0/"
+        return device if self.server else device.replace(f"/job:worker/replica:0/task:{rank}/", own)
 
     def rank_of_tf(self, device: str) -> int:
         """The worker that a device of :meth:`tf_device` belongs to."""

@@ -130,13 +130,13 @@ class QuestionBuilder:
         """Have a worker answer a question, and return what the question is called; one without tensors has a bool."""
         questions, nodes = self._questions.setdefault(owner, []), self._answering.setdefault(owner, NodeList())
         prefix, called = f"question_{len(questions)}", f"{self._step}/asked_by_{self._layout.rank}/{name}"
-        nodes.device = _at_home(self._layout.main_device_of(owner), owner)
+        nodes.device = self._layout.at_home(self._layout.main_device_of(owner), owner)
         dtypes = list(wanted.given.values()) or ["bool"]
         ranks = [self._layout.rank]
         asked = nodes.add("AutodistReceive", f"{prefix}/asked", T=dtypes, collective=called, ranks=ranks)
         given = {tensor: f"{asked}:{k}" for k, tensor in enumerate(wanted.given)}
         for node in wanted.nodes:
-            _answer(nodes, node, prefix, given, asked, owner)
+            self._answer(nodes, node, prefix, given, asked, owner)
         results = [f"{prefix}/{tensor}" for tensor, _ in wanted.results]
         done = [f"^{prefix}/{end}" for end in wanted.ends]
         if not results:
@@ -149,6 +149,16 @@ class QuestionBuilder:
         questions.append(Question(called, len(dtypes), len(types), sent))
         return called
 
+    def _answer(
+        self, nodes: NodeList, node: Any, prefix: str, given: Mapping[str, str], asked: str, owner: int
+    ) -> None:
+        """Add a node's copy on the worker that answers: nothing is read before it has been asked for."""
+        device = None if node.op == "Const" else self._layout.at_home(node.device, owner)
+        inputs = [given.get(normalize(tensor)) or f"{prefix}/{tensor}" for tensor in data_inputs(node)]
+        is_free = node.op in HANDLES or node.op == "Const" or any(node_of(tensor) == asked for tensor in inputs)
+        waits = () if is_free else (f"^{asked}",)
+        nodes.clone(node, f"{prefix}/{node.name}", [*inputs, *waits], device=device, without=())
+
     def _graph_of(self, rank: int) -> Any:
         import tensorflow as tf
 
@@ -156,17 +166,3 @@ class QuestionBuilder:
         if any(True for node in graph_def.node for _ in called_functions(node)):
             graph_def.library.CopyFrom(self._library)
         return graph_def
-
-
-def _answer(nodes: NodeList, node: Any, prefix: str, given: Mapping[str, str], asked: str, owner: int) -> None:
-    """Add a node's copy on the worker that answers: nothing is read before it has been asked for."""
-    device = None if node.op == "Const" else _at_home(node.device, owner)
-    inputs = [given.get(normalize(tensor)) or f"{prefix}/{tensor}" for tensor in data_inputs(node)]
-    is_free = node.op in HANDLES or node.op == "Const" or any(node_of(tensor) == asked for tensor in inputs)
-    waits = () if is_free else (f"^{asked}",)
-    nodes.clone(node, f"{prefix}/{node.name}", [*inputs, *waits], device=device, without=())
-
-
-def _at_home(device: str, rank: int) -> str:
-    """What a worker without TensorFlow server calls a device that others call by its rank."""
-    return device.replace(f"/job:worker/replica:0/task:{rank}/", "/job:localhost/replica:0/task:0/")

@@ -146,7 +146,7 @@ class SessionSteps:
         """Bring a rewritten step into the session, and answer what other workers ask while they take theirs."""
         host.add_step(step.name, step.graph)
         may_ask = step.strategy.has_servers or self.placements.has_served  # the same on all workers
-        if not may_ask or step.graph.layout.server:
+        if not may_ask:
             return
         asked = self.agreement.told_by_all("asks", [asked.to_json() for asked in step.graph.asks])
         for asker, told in enumerate(asked):
@@ -175,7 +175,7 @@ class SessionSteps:
     def _host(self, step: PlannedStep) -> SessionHost:
         layout, strategy = step.graph.layout, step.strategy
         open_carriers(strategy.carriers, self._worker, self._spec)
-        if self._worker.world_size > 1 and strategy.has_servers and not layout.server:
+        if self._worker.world_size > 1 and strategy.has_servers:
             REMOTE_VALUES.open(self._worker)
         if self._state.host is None:
             cpus = max((d.index + 1 for d in layout.local_replicas if d.kind == "CPU"), default=1)

@@ -73,8 +73,7 @@ def test_equals_one_device(inputs, options):
     found = []
     for arrays in BATCHES:
         found.append([float(outputs[0]) for outputs in made.step(*arrays)])
-        for worker in made.workers:
-            worker.refresh()
+        made.refresh()
     values = made.values()
     made.close()
     np.testing.assert_allclose(found, np.transpose([losses, losses]), rtol=1e-5)

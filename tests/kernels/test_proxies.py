@@ -70,7 +70,7 @@ def test_values_from_outside_reach_the_proxies():
     made = InProcessCluster(updating(1), (X,), with_proxies(("h0:CPU:0", "h1:CPU:0")), HOSTS)
     (before,) = made.step(X)[1]
     made.workers[0].initialize({"w": np.float32([[5.0], [5.0]])})
-    made.workers[1].refresh()
+    made.refresh()
     losses = made.step(X)
     made.close()
     expected = np.mean(np.square(X @ np.float32([[5.0], [5.0]])))

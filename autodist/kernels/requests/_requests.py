@@ -2,9 +2,10 @@
 
 Streams carry what every step exchanges at the same place. Workers ask for the rest when they need it: places in the
 queues of servers that apply updates alongside the steps; values and rows that are read after an update, in a loop, or
-in a branch. TensorFlow's servers would run such nodes as parts of the asking worker's graph. Here each becomes an
-operation ``AutodistAsk``, which sends what the node needs and receives what it gives. The node itself, with what it
-reads, goes to the other worker in a small graph of its own, which is run for each question (:class:`QuestionSet`).
+in a branch. TensorFlow's servers would run such nodes as parts of the asking worker's graph, where there are any; but
+they carry TensorFlow's collectives alone. Here each node becomes an operation ``AutodistAsk``, which sends what it
+needs and receives what it gives. The node itself, with what it reads, goes to the other worker in a small graph of its
+own, which is run for each question (:class:`QuestionSet`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ALONE = frozenset({"QueueDequeueV2", "ReadVariableOp"})
 
 @dataclass(frozen=True)
 class Requests(Kernel):
-    """Ask other workers for what would run on their devices, where no TensorFlow server reaches these.
+    """Ask other workers for what would run on their devices.
 
     Attributes:
         step: Name of the compiled step, part of the questions' names.
@@ -39,7 +40,7 @@ class Requests(Kernel):
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
-        if graph.layout.server or graph.layout.world_size == 1:
+        if graph.layout.world_size == 1:
             return graph
         rewriting = _Rewriting(graph, self.step)
         return rewriting.apply() if rewriting.far else graph.edited(rewriting.editor)

@@ -5,7 +5,7 @@ The server assigns the new value to all copies right after an update, while the 
 the workers themselves assign it. The step itself only reads another variable; what the program assigns between steps
 reaches the copies by the graph's `refreshers`.
 
-Without TensorFlow's servers, a step that trains nothing has such copies of all that lives on other workers.
+A step that trains nothing has such copies of all that lives on other workers.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ProxyWriter:
 class LocalProxies(Kernel):
     """Have this worker read its copies of the variables that the strategy gives a local proxy.
 
-    Without servers, also of all others that live on other workers, if the step trains nothing.
+    If the step trains nothing, also of all others that live on other workers.
 
     Attributes:
         strategy: Says which variables.
@@ -114,7 +114,7 @@ class LocalProxies(Kernel):
         layout = graph.layout
         units = units_of(graph, self.strategy)
         elsewhere = {name for unit in units if layout.rank_of(unit.destination) != layout.rank for name in unit.proxied}
-        if not layout.server and not any(variable.coupled for variable in graph.variables):
+        if not any(variable.coupled for variable in graph.variables):
             elsewhere |= {name for name, home in graph.placement.items() if layout.rank_of_tf(home) != layout.rank}
         variables = [v for v in graph.variables if v.name in elsewhere and v.handle in graph.nodes]
         return self._redirected(graph, variables) if variables else graph
@@ -126,21 +126,11 @@ class LocalProxies(Kernel):
         refreshers: dict[str, Refresher] = {}
         for variable in variables:
             proxy = Proxy(variable, graph.layout.rank, main)
-            handle = proxy.handle_name
-            handles[variable.handle] = handle if handle in nodes else proxy.handle(nodes, self.container)
+            is_made = proxy.handle_name in nodes
+            handles[variable.handle] = proxy.handle_name if is_made else proxy.handle(nodes, self.container)
             name = f"autodist/proxy/{variable.handle}/refresh"
-            value, feed = self._value(nodes, graph, variable, f"{name}/value")
-            refreshers[variable.name] = Refresher(proxy.assign(nodes, name, handle, value), feed)
+            feed = nodes.add("Placeholder", f"{name}/value", device=main, dtype=variable.dtype, shape=variable.shape)
+            refreshers[variable.name] = Refresher(proxy.assign(nodes, name, handles[variable.handle], feed), feed)
         readers = graph.analyze().reads
         nodes.redirect(handles, lambda node, _: node.name not in readers)
         return graph.edited(nodes, refreshers={**graph.refreshers, **refreshers})
-
-    @staticmethod
-    def _value(nodes: NodeList, graph: DistributedGraph, variable: Variable, name: str) -> tuple[str, str | None]:
-        """Where a copy's new value comes from, and the placeholder that it is fed to, if it is."""
-        dtype = variable.dtype
-        if graph.layout.server:
-            home = graph.placement[variable.name]
-            return nodes.add("ReadVariableOp", name, [variable.handle], device=home, dtype=dtype), None
-        feed = nodes.add("Placeholder", name, (), device=graph.layout.main_device, dtype=dtype, shape=variable.shape)
-        return feed, feed

@@ -30,7 +30,7 @@ class SessionConnections:
     """How the sessions of a run are connected.
 
     Attributes:
-        server: Whether workers see each other's devices through TensorFlow servers.
+        server: Whether they are sessions of TensorFlow servers, for TensorFlow's collectives.
         cpus: CPU devices of this worker.
     """
 
@@ -42,7 +42,6 @@ class SessionConnections:
 class _Resident:
     """A variable of the session, and the nodes that reach it."""
 
-    home: str
     value: Any
     """The placeholder of what is assigned."""
     assign: Any
@@ -56,7 +55,7 @@ class _Resident:
 
 @dataclass(frozen=True)
 class _RemoteVariable:
-    """A variable that the session of another worker holds, whose devices are out of this one's reach."""
+    """A variable that the session of another worker holds."""
 
     rank: int
     shape: tuple[int, ...]
@@ -100,7 +99,7 @@ class SessionHost:
         import tensorflow as tf
 
         config = tf.compat.v1.ConfigProto(device_count={"CPU": self.wiring.cpus}, allow_soft_placement=True)
-        if not self.wiring.server and self.worker.world_size > 1:
+        if self.worker.world_size > 1:
             REMOTE_VALUES.answer_from(self.container, self.read)
         config.experimental.disable_thread_spinning = self.worker.world_size > 1
         keep_orderings_in_session(config)
@@ -118,8 +117,7 @@ class SessionHost:
     def dispose(self) -> None:
         """Leave nothing of the session in this process, whatever else its TensorFlow server holds."""
         self._stop(self._servers)
-        own = f"task:{self.worker.rank}/"
-        self._run([r.destroy for r in self._residents.values() if own in r.home or not self.wiring.server])
+        self._run([resident.destroy for resident in self._residents.values()])
         self.close()
 
     def _stop(self, threads: Sequence[Server | QuestionServer]) -> None:
@@ -216,10 +214,9 @@ class SessionHost:
         names = sorted(self.outdated & refreshers.keys())
         if not names:
             return
-        asked = [name for name in names if refreshers[name].feed is not None]
-        feed = {f"{prefix}/{refreshers[name].feed}:0": value for name, value in self.read(asked)}
+        feed = {f"{prefix}/{refreshers[name].feed}:0": value for name, value in self.read(names)}
         self._run([self._graph.get_operation_by_name(f"{prefix}/{refreshers[name].node}") for name in names], feed)
-        self._asked_for.update(asked)
+        self._asked_for.update(names)
         self.outdated -= set(names)
 
     def outdate(self, names: Collection[str]) -> None:
@@ -259,7 +256,7 @@ class SessionHost:
 
         home = graph.placement[name]
         rank = graph.layout.rank_of_tf(home)
-        if not self.wiring.server and rank != self.worker.rank:
+        if rank != self.worker.rank:
             self._elsewhere[name] = _RemoteVariable(rank, shape, tf.as_dtype(dtype))
             return
         with self._graph.as_default():
@@ -276,7 +273,7 @@ class SessionHost:
             assign = tf.raw_ops.AssignVariableOp(resource=handle, value=value)
             read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(dtype))
             destroy = tf.raw_ops.DestroyResourceOp(resource=handle, ignore_lookup_error=True)
-        return _Resident(home, value, assign, read, destroy)
+        return _Resident(value, assign, read, destroy)
 
     def move(self, name: str, graph: DistributedGraph) -> None:
         """Give a variable the device that a step has for it; its value is lost, and its memory at the old one freed."""

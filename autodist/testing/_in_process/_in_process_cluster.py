@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from autodist.errors import UsageError
 from autodist.graph import TrainingGraph, VariableNames, capture
-from autodist.kernels import Layout, kernels_for, prepare, rewrite
+from autodist.kernels import Layout, Requests, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import Strategy, StrategyBuilder, StrategyLike, check, compose
 from autodist.testing._in_process._in_process_worker import Array, InProcessWorker
@@ -27,7 +27,8 @@ class InProcessCluster:
     """Workers of a strategy in this process, ready to take steps: for tests of strategies, synchronizers and kernels.
 
     Each has what the kernels make for it, a session with a TensorFlow server, and a thread. Nothing is launched, so
-    what connects processes is not there: what ``tcp`` carries goes over queues of these servers.
+    what connects processes is not there: what ``tcp`` carries goes over queues of these servers, and instead of asking
+    each other within steps workers use each other's devices.
 
     Args:
         step: A training step on variables, which keep their values.
@@ -76,6 +77,7 @@ class InProcessCluster:
         container = f"in_process_{next(_numbers)}"
         training, prepared = prepare(self.captured.graph, self.strategy)
         kernels = kernels_for(training, prepared, step=container, container=container)
+        kernels = tuple(kernel for kernel in kernels if not isinstance(kernel, Requests))
         layouts = [Layout.of(prepared, spec, rank, server=True) for rank in range(spec.world_size)]
         graphs = [rewrite(training, layout, kernels)[0] for layout in layouts]
         self.workers = tuple(InProcessWorker(self.captured, graph, container) for graph in graphs)
@@ -83,12 +85,17 @@ class InProcessCluster:
         values = {name: value_of(handle) for name, handle in self.captured.handles.items()}
         for worker in self.workers:
             worker.initialize(values)
-        for worker in self.workers:
-            worker.refresh()
+        self.refresh()
 
     def step(self, *batch: Array) -> list[list[Array]]:
         """Have all workers take a step on a global batch; returns the outputs of each, by rank."""
         return list(self._pool.map(lambda worker: worker.step(batch), self.workers))
+
+    def refresh(self) -> None:
+        """Bring the values of variables to the workers' copies of them."""
+        values = {name: found[0] for name, found in self.values().items()}
+        for worker in self.workers:
+            worker.refresh(values)
 
     def settle(self, steps: int) -> None:
         """Wait until servers have applied what every worker has sent in this many steps."""

@@ -88,9 +88,10 @@ class InProcessWorker:
         for server in self.servers:
             server.wait_for(server.expected_rounds(list(steps)), _TIMEOUT_S)
 
-    def refresh(self) -> None:
-        """Bring the values of variables to this worker's copies of them."""
-        self.run([refresher.node for refresher in self.graph.refreshers.values()])
+    def refresh(self, values: Mapping[str, Array]) -> None:
+        """Bring the values of variables, by name, to this worker's copies of them."""
+        feed = {f"step/{refresher.feed}:0": values[name] for name, refresher in self.graph.refreshers.items()}
+        self.run([refresher.node for refresher in self.graph.refreshers.values()], feed)
 
     def run(self, nodes: Iterable[str], feed: Any = None, fetches: Iterable[str] = ()) -> list[Array]:
         """Run nodes of the step, for 20 s at most, and return the tensors that are fetched."""

@@ -9,7 +9,7 @@ from autodist.graph import TrainingGraph, VariableNames, capture
 from autodist.kernels import DistributedGraph, ExtraKernel, Kernel, Layout, kernels_for, prepare, rewrite
 from autodist.registry import instantiate, split_call
 from autodist.resource_spec import ResourceSpec
-from autodist.strategies import PSLoadBalancing
+from autodist.strategies import PSLoadBalancing, needs_servers
 from autodist.testing.conformance._contract import attempted, broken_names, raise_broken
 
 _LAYOUTS = ((1, 1), (1, 2), (2, 1), (2, 2))
@@ -68,7 +68,7 @@ def sample_step(*, has_table: bool = True) -> TrainingGraph:
 def _broken_in(kernel: ExtraKernel, graph: TrainingGraph, workers: int, replicas: int, rank: int) -> Iterator[str]:
     spec = ResourceSpec.local(workers=workers, cpus=replicas)
     training, strategy = prepare(graph, PSLoadBalancing().build(graph, spec))
-    layout = Layout.of(strategy, spec, rank, server=workers > 1)
+    layout = Layout.of(strategy, spec, rank, server=needs_servers(strategy))
     spy = _Spy(kernel)
     own = kernels_for(training, strategy, extras=())
     places = [one.name for one in own]
