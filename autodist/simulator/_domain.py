@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autodist.cost import direct_share, shares_of
-from autodist.cost.operations import activation_bytes
+from autodist.cost.operations import DEVICE_FLOPS, activation_bytes, node_costs
 from autodist.simulator._pruned_graph import neighbours
 from autodist.simulator.profiles import Profile
 from autodist.strategies import DEFAULT_BATCH_SIZE, in_backward_order
@@ -223,6 +223,18 @@ class Domain:
         """By host, what its worker may use; infinite where the spec does not say."""
         limits = [np.inf if host.memory_gb is None else host.memory_gb * 1e9 for host in self.spec.hosts]
         return np.array(limits, np.float32)
+
+    @cached_property
+    def flops_per_s(self) -> float:
+        """What a device computes per second in products of matrices, by the profile if it was measured."""
+        taken_s = self.profile.op_s.get("MatMul", 0.0) if self.profile.source == "measured" else 0.0
+        if not taken_s or self.graph.graph_def is None:
+            return DEVICE_FLOPS
+        nodes = self.graph.analysis.nodes
+        costs = node_costs(self.graph, self.profile.batch_size).items()
+        flops = sum(cost.flops for name, cost in costs if nodes[name].op == "MatMul")
+        # Small products take what calling them takes, and the time has those of loops as well: neither tells a speed.
+        return max(DEVICE_FLOPS, flops / taken_s)
 
     @property
     def slowdown(self) -> float:

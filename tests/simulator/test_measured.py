@@ -1,17 +1,20 @@
 """Profiles that are measured: of what TensorFlow makes of a graph, by hand and as it is."""
 
+import dataclasses
 from functools import cache
 from types import SimpleNamespace
 
 import pytest
 
 from autodist.coordination import Worker, WorkerEnvironment
+from autodist.cost.operations import DEVICE_FLOPS
 from autodist.graph import NodeTime, StepTrace, TraceSubject, VariableNames, capture, node_of
-from autodist.resource_spec import ResourceSpec
+from autodist.resource_spec import Host, ResourceSpec
 from autodist.runtime.data import Convention, flatten
 from autodist.runtime.measuring import ProfileOrder, StepProfiler
-from autodist.simulator import Domain, Profile
-from autodist.strategies import in_backward_order
+from autodist.simulator import Domain, Profile, tabulate
+from autodist.simulator.formulas._hosts_work import rebuilding_s
+from autodist.strategies import get, in_backward_order
 from tests.certify.registry import models
 
 SUBJECT = TraceSubject("a processor", 32, ((32, 8),))
@@ -89,6 +92,26 @@ def test_what_was_added_belongs_to_the_node_with_its_name(captured):
     assert profile.needed_s["first"] == 0.1
     assert profile.needed_s["second"] == pytest.approx(0.2)
     assert profile.variable_s["second"] == pytest.approx(0.35)
+
+
+def test_a_fast_device_makes_gradients_of_factors_as_fast_as_its_own(captured):
+    """It was thought to take as long for them as a device of which nothing is known."""
+    products = sum(2 * 32 * size for size in (8 * 64, 64 * 2)) + 32 * 2 * (8 * 64 + 2 * 64 * 2)
+    two = ResourceSpec(tuple(Host(name, name) for name in "ab"))
+    strategy = get("SFB").build(captured, two)
+
+    def rebuilding(op_s):
+        profile = dataclasses.replace(Profile.estimate(captured, 32), source="measured", op_s=op_s)
+        domain = Domain.of(captured, two, batch_size=32, profile=profile)
+        return domain.flops_per_s, rebuilding_s(tabulate([strategy], domain), domain, 1)[0]
+
+    unknown, takes_s = rebuilding({})
+    assert unknown == DEVICE_FLOPS
+    fast, takes_less_s = rebuilding({"MatMul": products / (20 * DEVICE_FLOPS)})
+    assert fast == pytest.approx(20 * DEVICE_FLOPS, rel=0.2)
+    assert takes_less_s == pytest.approx(takes_s * unknown / fast)
+    assert takes_s > 0
+    assert rebuilding({"MatMul": 1.0})[0] == DEVICE_FLOPS, "what calls take is no speed"
 
 
 @cache

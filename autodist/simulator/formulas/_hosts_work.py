@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autodist.cost.operations import DEVICE_FLOPS
-
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
     from autodist.simulator._message_table import Floats, ShardTable
@@ -47,6 +45,6 @@ def rebuilding_s(table: ShardTable, domain: Domain, count: int) -> Floats:
     if not table.rebuilt_flops.any():
         return np.zeros(count, np.float32)
     others = domain.batch_size * (1 - 1 / float(domain.replicas.sum()))
-    seconds = table.rebuilt_flops * (others * domain.slowdown / DEVICE_FLOPS)
+    seconds = table.rebuilt_flops * (others * domain.slowdown / domain.flops_per_s)
     found: Floats = np.bincount(table.strategy, seconds, count).astype(np.float32)
     return found
