@@ -1,4 +1,4 @@
-"""What a training script uses: :class:`AutoDist`, :func:`scope`, :func:`function`."""
+"""The names that a training script uses: :class:`AutoDist`, :func:`scope`, :func:`function`."""
 
 from __future__ import annotations
 

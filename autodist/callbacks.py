@@ -184,7 +184,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         return kept
 
     def _trackables(self, kept: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """What checkpoints hold by name; weights that callbacks keep need variables for that."""
+        """Contents of checkpoints by name; weights that callbacks keep need variables for that."""
         import tensorflow as tf
 
         kept_variables = [[tf.Variable(value) for value in weights] for weights in kept]

@@ -1,4 +1,4 @@
-"""What TensorFlow and other libraries say about themselves when they start: no news for anyone."""
+"""The lines that TensorFlow and other libraries write about themselves when they start: no news for anyone."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ _ANYWHERE = (
     "MLIR V1 optimization pass is not enabled",
     "OUT_OF_RANGE: End of sequence",
     "Matplotlib is building the font cache",
+    # An optimizer of graphs has given up, which leaves the graph as it is: a convolution before a LeakyReLU does it.
+    r"meta_optimizer\.cc:\d+\] \w+ failed: ",
 )
 _CHATTER = re.compile("|".join((_NOTE, *_START, *(f".*{text}" for text in _ANYWHERE))))
 

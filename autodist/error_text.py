@@ -1,4 +1,4 @@
-"""What errors of the system and of TensorFlow say, in one line."""
+"""Messages of errors of the system and of TensorFlow, in one line."""
 
 from __future__ import annotations
 

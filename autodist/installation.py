@@ -1,4 +1,4 @@
-"""What AutoDist is installed as, what it needs, and what to type where that is missing."""
+"""The name under which AutoDist is installed, its needs, and the commands that mend what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 DISTRIBUTION = "autodist-tf"
-"""What pip calls this package: ``autodist`` is another project there."""
+"""Pip's name for this package: ``autodist`` is another project there."""
 
 TENSORFLOW = "2.21"
 """The version of TensorFlow that AutoDist works with: it rewrites graphs, so it depends on more than the public API."""
@@ -41,7 +41,7 @@ COSTS = {
     "openssl": "`--encrypt` is refused",
     "compiler": "nothing where AutoDist's own library is there",
 }
-"""What it costs that a part is missing, by the name that ``autodist env`` gives it; of carriers, they say it."""
+"""The price of a missing part, by the name that ``autodist env`` gives it; of carriers, they say it."""
 
 _WHEELS = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
 

@@ -58,7 +58,8 @@ def run_cell(line: str, cell: str) -> None:
         )
 
 
-_HEAD = "# Written from a cell of a notebook by %%autodist: a further run of the cell writes it anew.\n"
+_MARK = "# Written from a cell of a notebook by %%autodist"
+_HEAD = f"{_MARK}: running the cell again replaces it.\n"
 
 
 def _words(line: str) -> tuple[list[str], Path]:
@@ -76,7 +77,7 @@ def _words(line: str) -> tuple[list[str], Path]:
 
 def _write(file: Path, cell: str) -> None:
     """Write the cell into a file, but not over one that was not written from a cell."""
-    if file.is_file() and not file.read_text(encoding="utf-8").startswith(_HEAD):
+    if file.is_file() and not file.read_text(encoding="utf-8").startswith(_MARK):
         raise UsageError(
             f"`{file}` is there, and was not written from a cell: the cell would replace it",
             hint="give another name, as in `%%autodist --workers 2 cell.py`; a file that is there is run by "

@@ -1,4 +1,4 @@
-"""What the launcher tells an agent when it starts it; known on both sides."""
+"""Settings that the launcher gives an agent when it starts it; known on both sides."""
 
 from __future__ import annotations
 

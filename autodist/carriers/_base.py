@@ -46,7 +46,7 @@ class CollectivePlace:
 
 @dataclass(frozen=True)
 class Load:
-    """What one collective has to carry.
+    """The tensors that one collective has to carry.
 
     Attributes:
         summed_bytes: What every host adds to a sum.
@@ -92,7 +92,7 @@ class WorkerPlace:
 
 
 class Board(Protocol):
-    """What all workers of a run can read and write: the coordinator, as one of them sees it."""
+    """Values that all workers of a run can read and write: the coordinator, as one of them sees it."""
 
     @property
     def certificate(self) -> str:
@@ -147,14 +147,14 @@ class Process(Protocol):
 
 @dataclass(frozen=True)
 class Carrier(Named, abc.ABC):
-    """What moves bytes between workers.
+    """A way of moving bytes between workers.
 
     A concrete one is a frozen dataclass without fields. Its class attributes say what it can do; no other package asks
     for its name.
     """
 
     called: ClassVar[str]
-    """What sentences call it."""
+    """Its name in sentences."""
 
     unfit: ClassVar[str] = ""
     """Why it can't be used in sessions with parameter servers; empty if it can."""
@@ -187,13 +187,13 @@ class Carrier(Named, abc.ABC):
     """Which floats it sums as they are."""
 
     missing: ClassVar[str] = "not installed"
-    """What is wrong where it is not available; empty if it always is."""
+    """The problem where it is not available; empty if it always is."""
 
     remedy: ClassVar[str] = "install the package that brings it"
-    """What to do then."""
+    """The remedy then."""
 
     cost: ClassVar[str] = "strategies that name it are refused"
-    """What it costs that it is missing."""
+    """The price of its absence."""
 
     peer_errors: ClassVar[frozenset[str]] = frozenset()
     """Names of the exceptions by which its library says that another worker is gone."""
@@ -202,23 +202,23 @@ class Carrier(Named, abc.ABC):
     """Words of errors of TensorFlow's that say the same: all parts of one of them."""
 
     op_prefix: ClassVar[str] = ""
-    """What the types of its operators begin with; empty if nothing tells them from others."""
+    """The first letters of its operators' types; empty if nothing tells them from others."""
 
     variable_prefix: ClassVar[str] = ""
-    """What the names of the environment variables begin with that steer its library; empty if there are none."""
+    """The first letters of the environment variables that steer its library; empty if there are none."""
 
     own_variables: ClassVar[frozenset[str]] = frozenset()
     """Those by which its library knows a worker's place: only the launcher and the worker may set them."""
 
     package: ClassVar[str] = ""
-    """What scripts import to use its library by themselves; empty if there is nothing."""
+    """The module that scripts import to use its library by themselves; empty if there is nothing."""
 
     listens_at_own_name: ClassVar[bool] = False
     """Whether workers listen at the address that their machine's own name means there."""
 
     @property
     def title(self) -> str:
-        """What heads a column about it: its name, with the capital letters that sentences give it."""
+        """The head of a column about it: its name, with the capital letters that sentences give it."""
         return self.called if self.called.lower() == self.name else self.name
 
     @property

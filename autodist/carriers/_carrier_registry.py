@@ -101,7 +101,7 @@ def installed_communicators() -> tuple[str, ...]:
 
 
 def carrier_of_servers() -> str:
-    """What carries messages to and from servers by default; verification tells where it is not installed.
+    """The carrier of messages to and from servers by default; verification tells where it is not installed.
 
     Example:
         >>> carrier_of_servers()
@@ -123,4 +123,4 @@ def one_of(fits: Callable[[Carrier], object], *others: str, reads_former: bool =
 
 
 CarrierName: TypeAlias = Annotated[str, one_of(lambda carrier: True)]
-"""What may carry collectives."""
+"""Carriers of collectives."""

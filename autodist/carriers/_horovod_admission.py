@@ -24,7 +24,7 @@ _OPEN = (
 )
 
 _kept: list[Any] = []
-"""What Horovod calls from now on, as long as the process lives."""
+"""The function that Horovod calls from now on, as long as the process lives."""
 _admitted: set[str] = set()
 
 

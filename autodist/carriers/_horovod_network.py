@@ -79,7 +79,7 @@ def sources_of_others(process: Process, listeners: Sequence[Listener]) -> set[st
 
 
 def _told_by_all(process: Process, key: str, own: Any) -> list[Any]:
-    """What each worker has to say, by rank."""
+    """Every worker's words on a matter, by rank."""
     process.put(f"{key}{process.rank}", json.dumps(own).encode())
     if process.rank == 0:
         every = [json.loads(process.get(f"{key}{rank}")) for rank in range(process.world_size)]

@@ -64,7 +64,7 @@ class TcpGroup(Communicator):
         return nodes.sum(f"{name}/rows", self._exchanged(nodes, name, parts, dtype), dtype)
 
     def _exchanged(self, nodes: NodeList, name: str, parts: Sequence[str], dtype: str) -> list[str]:
-        """What every member has for this one, in their order, so that every run adds up alike.
+        """Every member's part for this one, in their order, so that every run adds up alike.
 
         Args:
             nodes: Where to add nodes.

@@ -45,7 +45,7 @@ def fetch(run: str, patterns: tuple[str, ...], target: str | None, transport: Tr
 
 
 def _lines(found: Sequence[FetchedFiles]) -> Iterator[str]:
-    """What was copied from each machine, and in one line where nothing was."""
+    """The files copied from each machine, and one line for all machines without any."""
     for one in found:
         if one.files:
             what = f"{counted(len(one.files), 'file')}, {one.size_bytes / 1e6:.1f} MB"

@@ -34,7 +34,7 @@ def plan_options(command: _Command) -> _Command:
         ),
         click.option(
             "--similarity", type=click.Choice(["choices", "features"]), default="choices", show_default=True,
-            help="How to compare candidates: by their choices, or by what the simulator makes of them.",
+            help="How to compare candidates: by their choices, or by the features that the simulator sees.",
         ),
         click.option(
             "--no-constraints", is_flag=True,

@@ -50,7 +50,7 @@ _OF_SCRIPTS = frozenset({"env", "env_file", "start_timeout", "grace"})
 
 @dataclass(frozen=True)
 class OfflineCommand:
-    """What was typed.
+    """The command as it was typed.
 
     Attributes:
         script: A script, a saved graph, or a run's directory; with what follows ``--``.
@@ -179,7 +179,7 @@ def _idle(given: dict[str, str], names: Collection[str], reason: str) -> Iterato
 
 @dataclass(frozen=True)
 class _Content:
-    """What is shown of a result."""
+    """The parts of a result that are shown."""
 
     result: OfflineResult
     examples: int | None

@@ -153,7 +153,7 @@ def _check_transfer(sources: Sequence[str], targets: Sequence[str], splits: Sequ
 
 
 def _given(store: str, texts: Sequence[str], fewest: int) -> list[DataSet]:
-    """What numbers of studies of the store and names of files say."""
+    """The trials that numbers of studies of the store, and names of files, stand for."""
     from autodist.search import TrialStore, data_sets, import_studies
 
     found: list[DataSet] = []

@@ -21,7 +21,7 @@ FLOATS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 
 @dataclass(frozen=True)
 class Exchanged:
-    """What an exchange gives: names of tensors with the gradient's shape and dtype.
+    """The outcome of an exchange: names of tensors with the gradient's shape and dtype.
 
     Attributes:
         total: The decoded sum of all workers' contributions.
@@ -33,7 +33,7 @@ class Exchanged:
 
 
 class Channel(abc.ABC):
-    """What connects a compressor with the other workers, and keeps its state. All workers call it in one order.
+    """A compressor's connection with the other workers; keeps its state. All workers call it in one order.
 
     Names need only be unlike within one exchange.
     """

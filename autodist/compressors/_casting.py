@@ -1,4 +1,4 @@
-"""What compressors that send gradients in a narrower dtype have in common."""
+"""Common parts of compressors that send gradients in a narrower dtype."""
 
 from __future__ import annotations
 

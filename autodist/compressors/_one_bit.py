@@ -109,7 +109,7 @@ def _packed(nodes: NodeList, name: str, above: str, shape: Sequence[int]) -> str
 
 
 def _decoded(nodes: NodeList, name: str, packed: str, means: str, shape: Sequence[int], dtype: str) -> str:
-    """What each worker's message says: ``[n, entries]``."""
+    """The contents of all workers' messages: ``[n, entries]``."""
     size, entries = _num_bytes(shape), prod(shape)
     masks = nodes.constant(f"{name}/masks", _BITS, "uint8")
     column = nodes.reshape(f"{name}/column", packed, [-1, size, 1], "uint8")

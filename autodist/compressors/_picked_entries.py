@@ -14,7 +14,7 @@ _ROUND_OFF = 1e-9
 
 
 def ratio_mistakes(ratio: object) -> list[str]:
-    """What is wrong with a ratio: one line, or none."""
+    """Mistakes in a ratio: one line, or none."""
     good = isinstance(ratio, float | int) and not isinstance(ratio, bool) and 0 < ratio <= 1
     return [] if good else [f"`ratio` is {ratio!r}, allowed: a number above 0 and up to 1"]
 

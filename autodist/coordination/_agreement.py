@@ -1,4 +1,4 @@
-"""What the workers of a run agree on when they compile a step: the strategy, and that they see the same program."""
+"""The workers' agreement when they compile a step: one strategy, and that they see the same program."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Agreement:
         self._check_same(mine, _Seen.from_json(content.decode()))
 
     def told_by_all(self, about: str, own: Any) -> list[Any]:
-        """What each worker reports about something, by rank, as JSON; all workers call this together."""
+        """Every worker's report about something, by rank, as JSON; all workers call this together."""
         coordinator = self.worker.coordinator
         if coordinator is None or self.worker.world_size == 1:
             return [own]
@@ -151,7 +151,7 @@ SAME_DATA = (
     "give `shuffle` and every random generator of the input a seed, and a Python function that draws in `map` no "
     "`num_parallel_calls`; or, if each worker brings its own data, open the scope by `scope(batch='local')`"
 )
-"""What to do where the workers' data differ."""
+"""The remedy where the workers' data differ."""
 
 _REMEDIES = {
     "constants": "what the step takes from outside (arrays, vocabularies, class weights) must be the same on all "
@@ -162,7 +162,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a worker has traced, what it is called with, and a hash of the batch if that must be the same on all."""
+    """A worker's traced step, the arguments of the call, and a hash of the batch if that must be the same on all."""
 
     graph: Identity
     inputs: list[str]

@@ -1,4 +1,4 @@
-"""What the chief tells the launcher of a strategy that is being tried out, so that training can go on without it."""
+"""The chief's note to the launcher about a strategy that is being tried out, so that training can go on without it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _VALID = datetime.timedelta(days=3650)
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a process is known by.
+    """The mark by which a process is known.
 
     Attributes:
         text: For the others, in one line.

@@ -1,4 +1,4 @@
-"""What the chief tells the launcher of checkpoints, so that a restart can say from where it goes on."""
+"""The chief's note to the launcher about checkpoints, so that a restart can say from where it goes on."""
 
 from __future__ import annotations
 

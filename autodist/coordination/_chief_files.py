@@ -1,4 +1,4 @@
-"""What the chief writes, the others wait for: after `model.save(path)` the file is there, for every worker."""
+"""Files that the chief writes and the others wait for: after `model.save(path)` every worker finds the file."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class CoordinatorClient:
         self._request("POST", "/progress", {}, progress)
 
     def clock_s(self) -> float:
-        """What the launcher's clock says, in seconds as of ``time.time()``.
+        """The launcher's clock, in seconds as of ``time.time()``.
 
         Raises:
             LaunchError: The coordinator can't be reached or refuses the token.

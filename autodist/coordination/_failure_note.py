@@ -1,4 +1,4 @@
-"""What a worker tells the launcher of its own failure."""
+"""A worker's note to the launcher about its own failure."""
 
 from __future__ import annotations
 

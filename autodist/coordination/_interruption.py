@@ -42,7 +42,7 @@ class _Stage(enum.Enum):
 
 
 class Interruption:
-    """What this worker knows about a requested end of the run.
+    """This worker's knowledge about a requested end of the run.
 
     Args:
         worker: This process.
@@ -68,7 +68,7 @@ class Interruption:
 
     @contextlib.contextmanager
     def together(self, *, counts: bool = True) -> Iterator[None]:
-        """What all workers do at the same place of the program.
+        """Let all workers do the body at the same place of the program.
 
         Args:
             counts: Whether one that has begun it waits for the others.

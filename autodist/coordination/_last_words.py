@@ -1,4 +1,4 @@
-"""What a worker writes because it ends with an error: the launcher shows that once, not as it comes from each worker.
+"""The last lines of a worker that ends with an error: the launcher shows them once, not as they come from each worker.
 
 The lines are marked, since only the launcher knows which worker has failed first. Logs have them without the mark.
 """

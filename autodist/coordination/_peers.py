@@ -1,4 +1,4 @@
-"""What a step's failure tells about the other workers."""
+"""News about the other workers in a step's failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autodist.error_text import said_by
 from autodist.errors import AutoDistError, WorkerFailed
 
 _QUEUE_CLOSED = ("is closed",)
-"""What an error says if the server of a queue has failed."""
+"""The words of an error if the server of a queue has failed."""
 
 
 @contextlib.contextmanager
@@ -59,7 +59,7 @@ def holder_failures(worker: Worker, name: str, ranks: Sequence[int]) -> Iterator
 
 
 def _told_by_others() -> list[tuple[str, ...]]:
-    """What errors say that only tell of another worker's; all parts of one of them."""
+    """Words of errors that only tell of another worker's; all parts of one of them."""
     return [_QUEUE_CLOSED, *(told for carrier in carriers.carriers() for told in carrier.peer_messages)]
 
 

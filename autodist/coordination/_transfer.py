@@ -134,7 +134,7 @@ def receive_value(coordinator: Any, key: str, timeout_s: float, like: np.ndarray
 
 
 def receive_bytes(coordinator: Any, key: str, timeout_s: float) -> bytes:
-    """What :func:`send_bytes` has put."""
+    """Receive the bytes that :func:`send_bytes` has put."""
     count = int(coordinator.get(f"{key}/pieces", timeout_s))
     return b"".join(coordinator.get(f"{key}/{k}", timeout_s) for k in range(count))
 

@@ -1,4 +1,4 @@
-"""What a worker knows of its place in a run, as environment variables.
+"""A worker's place in a run, as environment variables.
 
 Nothing here imports TensorFlow: the bootstrap reads it before the script decides whether it wants TensorFlow at all.
 """
@@ -102,7 +102,7 @@ class WorkerEnvironment:
 
     @property
     def permission(self) -> Permission:
-        """What may carry the values of the run; one worker sends none, so that there is nothing to forbid."""
+        """The ways that may carry the values of the run; one worker sends none, so that nothing is forbidden."""
         is_alone = self.world_size == 1
         from autodist.strategies import Permission
 

@@ -1,4 +1,4 @@
-"""What things cost, one formula each: bytes over links; `autodist.cost.operations` has what a graph takes.
+"""Costs, one formula each: bytes over links; `autodist.cost.operations` has those of a graph.
 
 It knows nothing of strategies. These, explanations, simulators and searches compute by it.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Share:
-    """What a host has of the computation.
+    """A host's part of the computation.
 
     Attributes:
         examples: Examples of a global batch.

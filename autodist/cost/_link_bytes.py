@@ -64,5 +64,5 @@ def direct_gather(parts: Mapping[str, float]) -> Links:
 
 
 def added(one: Links, other: Links) -> Links:
-    """What both send."""
+    """The sum of both."""
     return {ends: one.get(ends, 0.0) + other.get(ends, 0.0) for ends in {**one, **other}}

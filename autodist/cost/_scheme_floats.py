@@ -1,4 +1,4 @@
-"""What a dense m x n weight costs per step by scheme: numbers sent and received by the busiest node.
+"""The cost of a dense m x n weight per step by scheme: numbers sent and received by the busiest node.
 
 Poseidon's cost model (Hao Zhang's thesis, table 3.4): it broadcasts factors where that costs no more than PS (algorithm
 2). The model counts floats in and out of one node; latency, topology and the time that rebuilding a gradient takes are

@@ -1,4 +1,4 @@
-"""What a host and a server send each other for one shard: of single shards as numbers, of many as arrays."""
+"""Bytes between a host and a server for one shard: of single shards as numbers, of many as arrays."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ Amount: TypeAlias = Any
 
 
 class Served(Protocol):
-    """What travels for a shard on a server."""
+    """Amounts that travel for a shard on a server."""
 
     @property
     def summed_bytes(self) -> Amount:
-        """What each sender sends to be summed."""
+        """Bytes of each sender that are to be summed."""
 
     @property
     def gathered_bytes(self) -> Amount:
-        """What each host sends to be gathered."""
+        """Bytes of each host that are to be gathered."""
 
     @property
     def gathered_by_example(self) -> Amount:
@@ -29,7 +29,7 @@ class Served(Protocol):
 
     @property
     def read_bytes(self) -> Amount:
-        """What it fetches of the value."""
+        """Bytes of the value that it fetches."""
 
     @property
     def read_by_example(self) -> Amount:
@@ -37,7 +37,7 @@ class Served(Protocol):
 
 
 def pushed_bytes(shard: Served, senders: Amount, hosts: Amount, examples: Amount) -> Amount:
-    """What goes to a server.
+    """Bytes that go to a server.
 
     Args:
         shard: What travels.
@@ -50,5 +50,5 @@ def pushed_bytes(shard: Served, senders: Amount, hosts: Amount, examples: Amount
 
 
 def fetched_bytes(shard: Served, hosts: Amount, examples: Amount) -> Amount:
-    """What comes from a server; a value comes once for all replicas of a host."""
+    """Bytes that come from a server; a value comes once for all replicas of a host."""
     return hosts * shard.read_bytes + examples * shard.read_by_example

@@ -1,4 +1,4 @@
-"""What a step sends over a network, part by part: bytes by link, and their sums by host."""
+"""Bytes that a step sends over a network, part by part: by link, and their sums by host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True)
 class Flow:
-    """What one step sends for one shard.
+    """The bytes of one step for one shard.
 
     Attributes:
         variable: The variable's name; None for small state: batch size, loss, metrics, statistics.
@@ -37,7 +37,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one step sends in all.
+    """All bytes of one step.
 
     Attributes:
         hosts: Names of all hosts, by rank.

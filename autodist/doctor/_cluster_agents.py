@@ -75,7 +75,7 @@ class ClusterAgents:
 
     @property
     def examination(self) -> Examination:
-        """What is known by now."""
+        """The facts that are known by now."""
         return Examination(self.spec, self.visits)
 
 

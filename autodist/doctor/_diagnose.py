@@ -18,7 +18,7 @@ from autodist.resource_spec import ResourceSpec
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found of a cluster.
+    """The findings about a cluster.
 
     Attributes:
         examination: The machines.

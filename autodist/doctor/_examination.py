@@ -1,4 +1,4 @@
-"""What is known of the machines of a cluster, as far as they could be reached."""
+"""The facts that are known of a cluster's machines, as far as these could be reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autodist.remote import Machine
 from autodist.resource_spec import Host, ResourceSpec
 
 PORTS = range(20000, 32000)
-"""What workers' servers choose their ports from."""
+"""The range from which workers' servers choose their ports."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """What a machine reports about itself.
+    """A machine's report about itself.
 
     Attributes:
         python: Version of the interpreter.
@@ -115,7 +115,7 @@ class MachineVisit:
 
     @property
     def name(self) -> str:
-        """What the spec calls the machine."""
+        """The machine's name in the spec."""
         return self.machine.address
 
 

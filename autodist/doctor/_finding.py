@@ -1,4 +1,4 @@
-"""What a check has found."""
+"""The finding of a check."""
 
 from __future__ import annotations
 

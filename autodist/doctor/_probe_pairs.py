@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class MeasuredLink:
-    """What passes between two machines.
+    """The speed between two machines.
 
     Attributes:
         a: Name of one machine in the spec.

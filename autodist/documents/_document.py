@@ -22,7 +22,7 @@ def _no_hint(line: str) -> str | None:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a document is for.
+    """The purpose of a document.
 
     Attributes:
         name: What messages call it, ``"resource spec"``.

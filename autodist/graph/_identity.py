@@ -83,7 +83,7 @@ def _row(variable: Variable) -> bytes:
 
 
 def _computed(graph: TrainingGraph, contents: Mapping[str, _Content]) -> Iterator[bytes]:
-    """What is computed, and what of it is returned, or is a gradient."""
+    """The computation, and which parts of it are returned, or are gradients."""
     given = {v.handle: _digest(f"variable {k} {v.content}".encode()) for k, v in enumerate(graph.variables)}
     given |= {node_of(argument.tensor): _digest(b"input %d" % k) for k, argument in enumerate(graph.inputs)}
     hashes = _hashes(graph.analysis.order, contents, given)
@@ -98,7 +98,7 @@ def _computed(graph: TrainingGraph, contents: Mapping[str, _Content]) -> Iterato
 _Kind = tuple[bytes, bytes]
 """A hash of a node's type and attributes, and one of its value if it is a constant."""
 _Content = tuple[_Kind, Sequence[str]]
-"""What a node is, without its name, and what it is computed from."""
+"""A node without its name, and the nodes that it is computed from."""
 
 
 def _hashes(order: Iterable[str], contents: Mapping[str, _Content], given: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -132,7 +132,7 @@ def _hash_of(tensor: str, hashes: Mapping[str, bytes]) -> bytes:
 
 
 class _Contents:
-    """What nodes are. Functions are known by what they do."""
+    """The meaning of nodes. Functions are known by what they do."""
 
     def __init__(self, library: Any) -> None:
         self._functions = {function.signature.name: function for function in library.function}

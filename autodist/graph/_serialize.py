@@ -32,7 +32,7 @@ _HEADER = "header.json"
 _GRAPH_DEF = "graph.pb"
 _MOST_BYTES = 2**31  # of a protobuf message
 _BROKEN = (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, RuntimeError)
-"""What reading a damaged archive raises."""
+"""Exceptions from reading a damaged archive."""
 
 
 def save_graph(graph: TrainingGraph, path: str | os.PathLike[str]) -> None:

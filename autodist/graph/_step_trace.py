@@ -29,7 +29,7 @@ class NodeTime:
 
 @dataclass(frozen=True)
 class TraceSubject:
-    """What is run, besides G.
+    """The part of a step that is run, besides G.
 
     Attributes:
         device: The processor, how many of its cores are used, and TensorFlow's version.

@@ -10,7 +10,7 @@ from autodist.graph._graph_def import itemsize
 
 
 class Role(enum.Enum):
-    """What a captured variable is to the step."""
+    """The part that a captured variable plays in the step."""
 
     TRAINABLE = "trainable"
     """Has a gradient; the strategy has a config for it."""

@@ -239,7 +239,7 @@ class DistributedGraph:
 
 
 class Fact(enum.Enum):
-    """What a pass may count on, because one before it has seen to it; the values are words for errors."""
+    """A fact that a pass may count on, because one before it has seen to it; the values are words for errors."""
 
     SHARDS = "each part of a variable is a variable of its own"
     FACTORS = "gradients that travel as factors are marked there"
@@ -248,8 +248,8 @@ class Fact(enum.Enum):
     PARTS = "a worker has nothing of the parts of tiled variables that others have"
     HOST_SUMS = "what leaves a host for a server is the sum of its replicas"
     MESSAGES = "gradients at points are in the form in which they travel"
-    BESIDE = "servers that apply updates beside the steps have taken their gradients"
-    STREAMED = "what streams bring of servers is asked of nobody"
+    BESIDE = "servers that apply updates apart from the steps have taken their gradients"
+    STREAMED = "no worker asks for what streams bring from servers"
     SERVED = "servers have taken their gradients, and their variables are placed"
     COPIES = "what a worker has a copy of is read there"
     REDUCED = "gradients of variables that every worker has are reduced"
@@ -264,9 +264,9 @@ class Pass(abc.ABC):
 
     name: ClassVar[str]
     needs: ClassVar[frozenset[Fact]] = frozenset()
-    """What passes before it have to see to."""
+    """Facts that passes before it have to see to."""
     provides: ClassVar[frozenset[Fact]] = frozenset()
-    """What it sees to, for all that come after it."""
+    """Facts that it sees to, for all that come after it."""
 
 
 class Preparation(Pass):

@@ -60,7 +60,7 @@ class Encode(Kernel):
 
 
 class _Rewriting:
-    """What becomes of the points, and the nodes that it takes."""
+    """The new readers of the points, and the nodes of the exchange."""
 
     def __init__(self, graph: DistributedGraph, kernel: Encode) -> None:
         self.graph = graph

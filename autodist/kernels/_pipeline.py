@@ -78,8 +78,8 @@ def check_order(passes: Iterable[Pass]) -> None:
         for fact in sorted(one.needs - provided, key=lambda fact: fact.name):
             by = [f"`{other.name}`" for other in every if fact in other.provides]
             raise GraphError(
-                f"`{one.name}` needs that {fact.value}; {' or '.join(by) or 'nothing'} sees to it, and has to come "
-                f"before, the order is {', '.join(other.name for other in every)}",
+                f"`{one.name}` needs that {fact.value}; {' or '.join(by) or 'nothing'} sees to it, and has to precede "
+                f"it; the order is {', '.join(other.name for other in every)}",
                 hint="mend the order in `kernels_for`, or what the pass `needs`",
             )
         provided |= one.provides
@@ -240,7 +240,7 @@ def _check(kernel: Kernel, graph: DistributedGraph) -> None:
         lines = "\n".join(f"  - {line}" for line in wrong[:_MOST_TOLD])
         raise GraphError(
             f"the kernel `{kernel.name}` made a graph that is not valid:\n{lines}",
-            hint="`--dump-graphs DIR` shows the graph after each kernel; if the kernel is none of a package of yours, "
+            hint="`--dump-graphs DIR` shows the graph after each kernel; if the kernel is not from a package of yours, "
             "please report this",
         )
 

@@ -1,4 +1,4 @@
-"""What workers ask each other for while they take steps, and the graphs by which they answer."""
+"""Questions that workers ask each other while they take steps, and the graphs by which they answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HANDLES = frozenset({"FIFOQueueV2", "VarHandleOp"})
 
 @dataclass(frozen=True)
 class Question:
-    """What one worker may ask of another, again and again.
+    """A question that one worker may ask of another, again and again.
 
     Attributes:
         name: Unlike that of any other question.
@@ -48,7 +48,7 @@ class QuestionSet:
     questions: tuple[Question, ...]
 
     def to_json(self) -> Any:
-        """What the worker can be asked to do."""
+        """The questions that the worker can be asked."""
         return {
             "rank": self.rank,
             "graph": base64.b64encode(self.graph_def.SerializeToString()).decode(),

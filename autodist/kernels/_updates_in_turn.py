@@ -18,7 +18,7 @@ _LOOP = "NextIteration"
 
 @dataclass(frozen=True)
 class _Update:
-    """What happens to one variable and its slots when its gradient is there, and to nothing else.
+    """The nodes that update one variable and its slots when its gradient is there, and nothing else.
 
     Attributes:
         size_bytes: The size of the variable.

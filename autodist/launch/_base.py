@@ -122,7 +122,7 @@ class Job:
 
     @property
     def permission(self) -> Permission:
-        """What may carry its values."""
+        """The ways that may carry its values."""
         from autodist.strategies import Permission
 
         return Permission(encrypts=self.encrypt, opens_ports=self.allow_open_ports or opens_ports())
@@ -143,7 +143,7 @@ def _check_dump_directory(directory: Path) -> None:
 
 @dataclass(frozen=True)
 class WorkerCommand:
-    """What to start for one worker.
+    """The command that starts one worker.
 
     Attributes:
         rank: The worker.

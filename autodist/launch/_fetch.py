@@ -44,7 +44,7 @@ with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMA
 
 @dataclass(frozen=True)
 class FetchedFiles:
-    """What was copied from one machine.
+    """Files copied from one machine.
 
     Attributes:
         address: The machine.

@@ -1,4 +1,4 @@
-"""What it takes to watch and to end the workers of a run, wherever they are."""
+"""Watching and ending the workers of a run, wherever they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autodist.coordination import FailureNote
 
 
 class Progress(Protocol):
-    """What the coordinator knows about a worker."""
+    """The coordinator's knowledge about a worker."""
 
     @property
     def steps(self) -> int:
@@ -134,4 +134,4 @@ class Interrupted:
 
 
 Event = Exited | Lost | Reported | Interrupted
-"""What happens to a run."""
+"""The events of a run."""

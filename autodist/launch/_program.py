@@ -1,4 +1,4 @@
-"""What the workers run: a Python file, or a module by its name, as ``python -m`` does."""
+"""The program of the workers: a Python file, or a module by its name, as ``python -m`` does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OTHERS_HINT = (
 
 @dataclass(frozen=True)
 class Program:
-    """What the workers run.
+    """The program of the workers.
 
     Attributes:
         file: The file, as it was given; absolute for a module.

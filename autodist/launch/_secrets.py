@@ -1,4 +1,4 @@
-"""What must not be shown or written down: values of variables whose name says that they are secret."""
+"""Secrets, which must not be shown or written down: values of variables whose name says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers write: from bytes in pipes to whole lines in logs and on the console."""
+"""The output of workers: from bytes in pipes to whole lines in logs and on the console."""
 
 from __future__ import annotations
 

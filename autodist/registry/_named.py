@@ -16,7 +16,7 @@ class Named:
     """
 
     name: ClassVar[str]
-    """What users call it; the class' name."""
+    """Its name for users: that of the class."""
 
     @classmethod
     def summary(cls) -> str:

@@ -29,7 +29,7 @@ T = TypeVar("T", bound=_Summarized)
 
 
 class PluginWarning(UserWarning):
-    """What another package brings can't be used."""
+    """A part of another package that can't be used."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class _Placed(str):
 
 
 class Mistake(_Placed):
-    """What is wrong with a value, one sentence."""
+    """A mistake in a value, one sentence."""
 
     __slots__ = ()
 
@@ -248,7 +248,7 @@ def _one_of(hint: Any) -> OneOf:
 
 
 def _instead(hint: Any, value: Any) -> str:
-    """What replaces something of earlier versions, in brackets."""
+    """The replacement of something from earlier versions, in brackets."""
     found = _one_of(hint).former.get(value) if type(value) is str and _origin(hint) is Annotated else None
     return f" ({found})" if found else ""
 

@@ -60,7 +60,7 @@ def _explain_host_key(error: Exception, login: Login, stage: Stage, witness: Hos
 
 
 def _explain_channel(reason: str, login: Login) -> HostUnreachable:
-    """What a jump host says about the next one, or sshd about one session too many."""
+    """Explain a jump host's words about the next one, or sshd's about one session too many."""
     if "not known" in reason or "resolve" in reason:
         return login.unknown_name()
     if "refused" in reason:

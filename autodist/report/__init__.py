@@ -1,4 +1,4 @@
-"""What to show, as data, and how to show it on a terminal. Drawing imports rich when it is done, not before."""
+"""Reports, as data and drawn on a terminal. Drawing imports rich when it is done, not before."""
 
 from autodist.report._aligned_facts import show_facts
 from autodist.report._cells import fitted as fitted_table

@@ -1,4 +1,4 @@
-"""What differs between two strategies, as tables."""
+"""Differences between two strategies, as tables."""
 
 from __future__ import annotations
 

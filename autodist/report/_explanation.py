@@ -1,4 +1,4 @@
-"""What a strategy says and costs, as tables."""
+"""The contents and costs of a strategy, as tables."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _totals(explanation: Explanation) -> str:
 
 
 def _memory(by_host: Mapping[str, float]) -> str:
-    """What the fullest host needs."""
+    """The memory that the fullest host needs."""
     if not by_host:
         return ""
     fullest = max(by_host, key=lambda host: by_host[host])

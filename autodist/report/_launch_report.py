@@ -1,4 +1,4 @@
-"""What a run would start."""
+"""The workers that a run would start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulator expects of strategies, as a table."""
+"""A simulator's expectations of strategies, as a table."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class VariableTimeRow:
 
 @dataclass(frozen=True)
 class ProfileSheet:
-    """What is shown of a profile.
+    """The parts of a profile that are shown.
 
     Attributes:
         device: What it was measured on.

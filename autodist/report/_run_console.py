@@ -201,7 +201,8 @@ def _way_on(result: RunResult) -> str:
 
 def _files_away(result: RunResult) -> str:
     host, directory = result.away[0]
-    others = f" and {len(result.away) - 1} more" if len(result.away) > 1 else ""
+    more = len(result.away) - 1
+    others = f" and {more} other host{'s' * (more > 1)}" if more else ""
     command = f"autodist fetch {shown_path(result.run_dir)}"
     return f"what the script wrote is on {host}{others}, in {shlex.quote(directory)}: `{command}` copies it"
 

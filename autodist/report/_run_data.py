@@ -1,4 +1,4 @@
-"""What to show of a run: the data, apart from how it is drawn."""
+"""The data of a run that are shown, apart from how they are drawn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What is known about a run when its workers start."""
+    """The facts about a run when its workers start."""
 
     run_id: str
     run_dir: Path
@@ -100,7 +100,7 @@ class FailureReport:
 
 @dataclass(frozen=True)
 class CheckpointProgress:
-    """What checkpoints did for an attempt.
+    """The part of checkpoints in an attempt.
 
     Attributes:
         restored: Training steps that it did not have to repeat; 0 when it began from the start.

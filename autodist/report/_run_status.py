@@ -10,14 +10,14 @@ from typing import Any
 
 
 class RunState(Enum):
-    """What a run is doing."""
+    """The state of a run."""
 
     STARTING = "starting"
     """Workers are being started, and none has taken a training step."""
     RUNNING = "running"
     """A worker has taken a training step."""
     STOPPING = "stopping"
-    """What is left of the workers is being ended."""
+    """The remaining workers are being ended."""
     RESTARTING = "restarting"
     """An attempt has failed, and the next is about to start."""
     ENDED = "ended"
@@ -29,7 +29,7 @@ class RunState(Enum):
 
 
 class WorkerState(Enum):
-    """What a worker's process is doing."""
+    """The state of a worker's process."""
 
     WAITING = "waiting"
     """It is not started yet."""

@@ -1,4 +1,4 @@
-"""What this machine has, found without importing TensorFlow."""
+"""Hardware of this machine, found without importing TensorFlow."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SYNONYMS = {
     "price": "price_per_hour", "ram": "memory_gb", "slots": "workers", "user": "username", "venv": "python_venv",
     "workdir": "directory", "working_directory": "directory",
 }  # fmt: skip
-"""What other tools call our keys."""
+"""Other tools' names for our keys."""
 
 
 def is_secret(key: str) -> bool:
@@ -127,7 +127,7 @@ class _Section(BaseModel):
 
 
 class Defaults(_Section):
-    """What ``defaults`` and each node may say."""
+    """Keys of ``defaults`` and of each node."""
 
     workers: int = Field(1, ge=1, le=MAX_HOSTS, description=f"a number of worker processes from 1 to {MAX_HOSTS}")
     cpus: Annotated[int, BeforeValidator(_count)] = Field(
@@ -208,4 +208,4 @@ ALLOWED: dict[str, str] = {
     for section in (File, Defaults, Node, SshGroup, LinkSection)
     for key, field in section.model_fields.items()
 }
-"""What each key allows, in words."""
+"""The values that each key allows, in words."""

@@ -178,7 +178,7 @@ def _rows_of(arguments: Arguments) -> str:
 
 
 def _bytes_of(cuts: ArgumentLayouts) -> str:
-    """What is sent, and what would be sent for other dims."""
+    """The bytes that are sent, and those that would be sent for other dims."""
     text = f"hosts send {size_text(cuts.sent_bytes)} in a call"
     if cuts.one_axis is None or len(cuts.tried) == 1:
         return text
@@ -221,7 +221,7 @@ def _check_dims(name: str, arguments: Arguments, dims: Dims, parts: int) -> None
 
 
 def _readable(function: Callable[..., Any]) -> Callable[[tuple[Any, ...]], str]:
-    """What to call an argument by its path among all: as the function does."""
+    """Names of arguments by their path among all: as the function calls them."""
     parameters = list(inspect.signature(function).parameters.values())
     several = [k for k, one in enumerate(parameters) if one.kind is inspect.Parameter.VAR_POSITIONAL]
     named = [one.name for one in parameters[: several[0] if several else None]]

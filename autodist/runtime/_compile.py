@@ -394,7 +394,7 @@ def _check_trains(function: Callable[..., Any], captured: CapturedStep) -> None:
 
 
 def _of_asking(captured: CapturedStep) -> FixedRowsError:
-    """What to tell of a program that wants a number where there is none."""
+    """The error for a program that wants a number where there is none."""
     return FixedRowsError(
         f"the step asks in Python for the number of rows of its batch, at {', '.join(captured.asking)}. It gets None, "
         f"where one device has {captured.graph.batch_size}, because replicas get parts of each batch, and is another "

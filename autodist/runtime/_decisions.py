@@ -1,4 +1,4 @@
-"""What the callbacks of a ``fit`` decide, agreed on by all workers.
+"""Decisions of a ``fit``'s callbacks, agreed on by all workers.
 
 A callback runs on every worker. One that looks at the clock, at a file or at the machine may decide differently on
 different workers: to stop, to change the learning rate. Then workers would wait for each other in vain, or drift apart.
@@ -137,7 +137,7 @@ class Decisions:
         return found
 
     def _everyone(self, mine: Any, here: str) -> list[Any]:
-        """What all workers say here, by rank."""
+        """The words of all workers, by rank."""
         coordinator = self._worker.coordinator
         if coordinator is None or self._worker.world_size == 1:
             return [json.loads(json.dumps(mine))]

@@ -68,7 +68,7 @@ class GraphDump:
 
 
 def _promises(graph: DistributedGraph) -> list[str]:
-    """What the step is run for, and where workers meet, as comments."""
+    """The results and effects that the step is run for, and where workers meet, as comments."""
     told = [f"# output {number}: {tensor}" for number, tensor in enumerate(graph.outputs)]
     told += [f"# effect: {effect}" for effect in graph.effects]
     for point in graph.points:

@@ -308,7 +308,7 @@ class Engine:
         return step
 
     def _key(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> Any:
-        """What the calls of one compiled step share: their number of rows as well, if it is for one number only."""
+        """The key that calls of one compiled step share: with their number of rows, if it is for one number only."""
         key = (function, arguments.key)
         is_by_rows = key in self._fixed or key in self._drawing
         return (*key, self._compiler.rows_of(arguments, local=local)) if is_by_rows else key

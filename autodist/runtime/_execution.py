@@ -54,7 +54,7 @@ class Execution:
         return any(step.graph.asynchronous for step in self.steps.values())
 
     def joins(self, step: CompiledStep, arguments: Arguments) -> Any:
-        """What a step joins of numbers that each worker has; nothing is changed by it."""
+        """The sums of numbers that each worker has; nothing is changed by it."""
         with self._worker.interruption.together(), self._watchdog.step(), peer_failures(self._worker):
             return step.run(step.feeds(arguments, local=True))[0]
 

@@ -1,4 +1,4 @@
-"""What a script asks for by `keras.distribution`: Keras on TensorFlow accepts it and does nothing."""
+"""A script's `keras.distribution`: Keras on TensorFlow accepts it and does nothing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _of_mesh(lengths: dict[str, int], batch: str, spec: ResourceSpec) -> Iterato
 
 
 def _along_the_batch(layouts: dict[str, Any], lengths: dict[str, int], batch: str) -> Iterator[str]:
-    """What a mesh of two axes does not allow: weights that are cut along that of the batch."""
+    """Weights that are cut along the batch's axis, which a mesh of two axes does not allow."""
     for key, layout in layouts.items() if len(_long(lengths)) > 1 else ():
         if layout is not None and batch in layout.axes:
             yield (

@@ -15,7 +15,7 @@ than ever, are looked at in any case: what fits several numbers need not fit the
 
 
 class PartChecks:
-    """What was looked at so far.
+    """The steps that were looked at so far.
 
     Args:
         num_replicas: Into how many parts batches go.

@@ -1,4 +1,4 @@
-"""What TensorFlow's error means where a loss needs examples that are in another replica's part of the batch."""
+"""The meaning of TensorFlow's error where a loss needs examples that are in another replica's part of the batch."""
 
 from __future__ import annotations
 

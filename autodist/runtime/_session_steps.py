@@ -74,7 +74,7 @@ class SessionSteps:
         return tuple(strategy for strategy in self.strategies if strategy.variables)
 
     def plan(self, captured: CapturedStep, strategy: Strategy, prefix: str) -> SessionPlan:
-        """What the session would run with one more step; the session stays as it is.
+        """The session's contents with one more step; the session stays as it is.
 
         Args:
             captured: The step.
@@ -163,7 +163,7 @@ class SessionSteps:
         old = self._state.host
         assert old is not None
         self._state.pull_all()
-        self.barrier(self.agreement.next("connected anew"))  # before, others may still ask this session for values
+        self.barrier(self.agreement.next("connected again"))  # before, others may still ask this session for values
         self._state.forget(self._state.names)
         old.close()
         host = SessionHost(self._worker, replace(old.wiring, server=True), container=self._setting.container)

@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 
 
 class _Batch(enum.Enum):
-    """What a worker has of a batch."""
+    """A worker's rows of a batch."""
 
     GLOBAL = "all of it"
     LOCAL = "its part"
@@ -29,7 +29,7 @@ class _Batch(enum.Enum):
 
 @dataclass(frozen=True)
 class BatchFeeds:
-    """What to feed for a batch.
+    """The feeds for a batch.
 
     Attributes:
         values: In the order in which they are fed.
@@ -82,7 +82,7 @@ class CompiledStep:
         self._callables.clear()
 
     def feeds(self, arguments: Arguments, *, local: bool, fingerprint: int = 0) -> BatchFeeds:
-        """What to feed for a batch.
+        """The feeds for a batch.
 
         Args:
             arguments: The call's arguments.
@@ -213,7 +213,7 @@ class CompiledStep:
         return self._callables[batch]
 
     def _endpoints(self, batch: _Batch) -> tuple[list[str], list[str], list[str]]:
-        """What is fed, what is fetched, and what is run besides."""
+        """The tensors that are fed and fetched, and the nodes that are run besides."""
         feeds: list[str] = []
         for k, (per_replica, is_split) in enumerate(zip(self.graph.feeds, self._split, strict=True)):
             wanted = [feed for feed in per_replica if feed is not None]

@@ -1,4 +1,4 @@
-"""What a session will run: a pure function of its steps so far, of a new one, its strategy, the cluster and the rank.
+"""The plan of a session: a pure function of its steps so far, of a new one, its strategy, the cluster and the rank.
 
 Nothing happens while it is planned, so a step that can't be planned leaves everything as it was.
 """
@@ -21,7 +21,7 @@ Observer: TypeAlias = Callable[[str, DistributedGraph], None]
 
 @dataclass(frozen=True)
 class Setting:
-    """What all steps of a session have in common.
+    """The common settings of a session's steps.
 
     Attributes:
         spec: The cluster.
@@ -74,7 +74,7 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class SessionPlan:
-    """What a session runs, and what the newest step changes of what it ran before.
+    """The contents of a session, and the newest step's changes of them.
 
     Attributes:
         steps: In the order in which they came; those that must be rewritten for the newest one are so already.

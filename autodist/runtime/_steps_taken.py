@@ -16,7 +16,7 @@ _LOOK_EVERY_S = 1.0
 
 
 class StepsTaken:
-    """What the workers of a scope tell each other of the steps that they have taken.
+    """The workers' words to each other about the steps that they have taken in a scope.
 
     With asynchronous servers a worker may be many steps ahead of another, so one that has finished waits for another as
     long as that one makes progress.
@@ -67,7 +67,7 @@ class StepsTaken:
             coordinator.barrier(f"{key}/applied", self._patience_s)
 
     def _await(self, key: str, rank: int) -> bytes:
-        """What another worker says here, however long that takes while it gets on."""
+        """Another worker's words here, however long they take while it gets on."""
         coordinator = self._worker.coordinator
         assert coordinator is not None
         seen, since = b"", time.monotonic()

@@ -33,7 +33,7 @@ class WholeBatches:
         self._functions: dict[Any, _OfWhole] = {}
 
     def run(self, function: Callable[..., Any], arguments: Arguments) -> Any:
-        """What a function gives for the whole batch, on every worker; of a result per example this worker's part.
+        """Call a function on the whole batch, on every worker; of a result per example it gives this worker's part.
 
         Args:
             function: Function of the batch, in Python.
@@ -94,7 +94,7 @@ class _OfWhole:
         self._by_row = self._by_row_of(None)
 
     def __call__(self, arrays: Sequence[Any], own: slice, rows: int) -> Any:
-        """What it gives for a batch of this many rows; of a result per example, some of them."""
+        """Call it on a batch of this many rows; of a result per example it gives some of them."""
         import tensorflow as tf
 
         found = self._run(*map(tf.convert_to_tensor, arrays))

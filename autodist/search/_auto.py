@@ -180,7 +180,7 @@ class Auto(StrategyBuilder):
         return replace(best.strategy, builder=f"auto: {why}"), ""
 
     def _fastest_elsewhere(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> dict[str, Strategy]:
-        """What was the fastest for the graph on other clusters of as many hosts, by name."""
+        """The fastest strategies for the graph on other clusters of as many hosts, by name."""
         several = [
             study
             for study in _studies_of(graph, store)
@@ -361,7 +361,7 @@ def _profile(store: TrialStore, graph: TrainingGraph) -> Profile | None:
 
 
 def _floor_s(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> float | None:
-    """What a step takes in which all workers compute and none communicates, if a search of it here has measured it."""
+    """Seconds of a step in which all workers compute and none communicates, if a search here has measured them."""
     return floor_of(store, _studies_here(store, graph, spec))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Split = Literal["trials", "cluster", "graph"]
 SPLITS: tuple[Split, ...] = ("trials", "cluster", "graph")
-"""What a simulator has not seen: some of the trials, the cluster, or the graph."""
+"""The part that a simulator has not seen: some of the trials, the cluster, or the graph."""
 
 
 @dataclass(frozen=True)

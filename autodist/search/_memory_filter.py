@@ -1,4 +1,4 @@
-"""What fits into the memory of the hosts, as far as the spec says how much they have."""
+"""Strategies that fit into the memory of the hosts, as far as the spec says how much they have."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class MemoryFilter:
         return self._described(peak_needs(table, self.domain, 1)[0]) if self.load(table, 1)[0] > 1 else ""
 
     def load(self, table: ShardTable, num_strategies: int) -> Floats:
-        """What each strategy needs of what the fullest host has; it fits up to 1. Shape (strategies,)."""
+        """Each strategy's need of what the fullest host has; it fits up to 1. Shape (strategies,)."""
         if not self._is_bounded:
             return np.zeros(num_strategies, np.float32)
         loads: Floats = (peak_needs(table, self.domain, num_strategies) / self.domain.memory_bytes).max(1)

@@ -60,7 +60,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Ranking:
-    """What is known without a measurement.
+    """The knowledge about strategies without a measurement.
 
     Attributes:
         ranked: The best of the proposals, and all baselines; the best first.

@@ -29,7 +29,7 @@ class TrialsView(ABC):
     @property
     @abstractmethod
     def rules(self) -> tuple[Rule, ...]:
-        """What is pinned and forbidden."""
+        """The choices that are pinned and forbidden."""
 
     @property
     def verdict(self) -> Verdict:
@@ -94,7 +94,7 @@ class StoredStudy(TrialsView):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """What is pinned and forbidden."""
+        """The choices that are pinned and forbidden."""
         return self.study.rules
 
     def __str__(self) -> str:

@@ -232,7 +232,7 @@ class Tuner:
 
     @property
     def _obedient(self) -> list[Trial]:
-        """What was measured and obeys the rules; all that was measured if nothing does."""
+        """The measured trials that obey the rules; all that was measured if none does."""
         measured = [trial for trial in self.trials if trial.step_s is not None]
         return [trial for trial in measured if obeys(trial.strategy, self.space.rules)] or measured
 

@@ -1,4 +1,4 @@
-"""What of two measured strategies is the better one: the faster, or the cheaper."""
+"""The better one of two measured strategies: the faster, or the cheaper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Utility(abc.ABC):
     """The quantity that a search makes small."""
 
     name: ClassVar[str]
-    """What users call it."""
+    """Its name for users."""
 
     @abc.abstractmethod
     def of(self, strategy: Strategy, step_s: float) -> float:
@@ -98,7 +98,7 @@ def hosts_of(strategy: Strategy) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Bill:
-    """What training costs, where every host has a price.
+    """The bill of a training where every host has a price.
 
     Attributes:
         spec: The cluster with its prices.
@@ -119,7 +119,7 @@ class Bill:
 
     @property
     def unit(self) -> str:
-        """What is paid for: an epoch, or 1,000 steps."""
+        """The unit that is paid for: an epoch, or 1,000 steps."""
         return f"{_STEPS:,} steps" if self.examples is None else "epoch"
 
     @property

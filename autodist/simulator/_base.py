@@ -20,14 +20,14 @@ class Simulator(abc.ABC):
     """Predicts how long a step takes, so that strategies can be ranked without running them."""
 
     name: ClassVar[str]
-    """What users call it."""
+    """Its name for users."""
 
     @abc.abstractmethod
     def score(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
         """Seconds per step, or a number that grows with them, of each strategy in the table; shape (strategies,)."""
 
     def represent(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
-        """What distinguishes strategies for the simulator, one row for each (thesis 8.3.2).
+        """The features that distinguish strategies for the simulator, one row for each (thesis 8.3.2).
 
         For networks it is what their last layer weighs, for others the features z_pre and z_raw.
         """

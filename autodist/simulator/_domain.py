@@ -26,7 +26,7 @@ _BYTES_PER_GBIT = 1e9 / 8
 
 @dataclass(frozen=True)
 class Domain:
-    """What does not depend on the strategy: G on D with a batch and a profile.
+    """The facts that don't depend on the strategy: G on D with a batch and a profile.
 
     Attributes:
         graph: G.
@@ -215,7 +215,7 @@ class Domain:
 
     @cached_property
     def activation_bytes(self) -> float:
-        """What the replica with the most examples keeps of them within a step; an estimate."""
+        """Bytes of its examples that the fullest replica keeps within a step; an estimate."""
         return activation_bytes(self.graph, -(-self.batch_size // int(self.replicas.sum())))
 
     @cached_property
@@ -254,7 +254,7 @@ class Domain:
 
 
 def _ring(between: Floats) -> Floats:
-    """What is between each host and the next one by rank, of a matrix of all hosts."""
+    """Entries between each host and the next one by rank, of a matrix of all hosts."""
     ranks = np.arange(len(between))
     found: Floats = between[ranks, np.roll(ranks, -1)]
     return found

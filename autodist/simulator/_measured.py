@@ -1,4 +1,4 @@
-"""What simulators learn from: strategies with the times that they took."""
+"""Data that simulators learn from: strategies with the times that they took."""
 
 from __future__ import annotations
 

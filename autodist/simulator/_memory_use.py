@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _CELLS = 1 << 20
 _NODE_BYTES, _TILED_NODE_BYTES = 25_000, 65_000
-"""What a worker keeps of each node of a step besides tensors: as traced, as rewritten, and in TensorFlow's session; and
-where replicas compute with parts of variables, the plan for that. Measured, of a transformer."""
+"""Bytes that a worker keeps for each node of a step besides tensors: as traced, as rewritten, and in TensorFlow's
+session; and where replicas compute with parts of variables, the plan for that. Measured, of a transformer."""
 
 
 def memory_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
@@ -105,7 +105,7 @@ def _summed(table: ShardTable, domain: Domain, count: int) -> Floats:
 
 
 def _largest_updates(table: ShardTable, domain: Domain, count: int) -> Floats:
-    """What the largest update of each strategy works in on each host; a shard without a server may get any."""
+    """The working memory of each strategy's largest update on each host; a shard without a server may get any."""
     found = np.zeros((count, len(domain.replicas)), np.float32)
     if len(table):
         is_here = (table.kind != SERVER)[:, None] | (table.server < 0)[:, None] | _at_server(table, domain)
@@ -116,7 +116,7 @@ def _largest_updates(table: ShardTable, domain: Domain, count: int) -> Floats:
 
 
 def _nodes(table: ShardTable, domain: Domain, count: int) -> Floats:
-    """What each strategy has a worker keep of the graph, if there is one; shape (strategies, 1)."""
+    """The memory that each strategy has a worker keep for the graph, if there is one; shape (strategies, 1)."""
     if domain.graph.graph_def is None:
         return np.zeros((count, 1), np.float32)
     waits = np.bincount(table.strategy, table.waits, count)
@@ -145,7 +145,7 @@ def _state(table: ShardTable, domain: Domain) -> Floats:
 
 
 def _fetched(table: ShardTable, domain: Domain) -> Floats:
-    """What hosts fetch of a value elsewhere, one copy or the rows that they look up; shape (shards, hosts)."""
+    """The memory of values fetched from elsewhere, one copy or the rows that hosts look up; shape (shards, hosts)."""
     copy = np.minimum(table.read_bytes, table.size_bytes)[:, None]
     rows = table.read_by_example[:, None] * domain.examples
     fetched: Floats = np.where(domain.replicas > 0, copy + rows, np.float32(0))
@@ -153,7 +153,7 @@ def _fetched(table: ShardTable, domain: Domain) -> Floats:
 
 
 def _gradients(table: ShardTable, domain: Domain) -> Floats:
-    """What the replicas compute; of what travels as factors, what is made of them."""
+    """The memory of the replicas' gradients; of those that travel as factors, that of their products."""
     dense = domain.dense_gradients[table.variable]
     factored = (dense > 0) & (table.summed_bytes == 0) & (table.gathered_bytes == 0) & (table.size_bytes > 0)
     rebuilt = np.where((table.kind == BROADCAST)[:, None], domain.replicas > 0, _at_server(table, domain))

@@ -1,4 +1,4 @@
-"""What the shards of many strategies send, as columns: what simulators compute with."""
+"""Messages of the shards of many strategies, as columns: what simulators compute with."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Column: TypeAlias = "npt.NDArray[np.generic]"
 SERVER, ALL_REDUCE, BROADCAST = (form.value for form in (Form.SERVED, Form.REDUCED, Form.REBUILT))
 _MOST_CELLS_PER_ROW = 64
 _OF_PACKED = 0.1
-"""What part of a message's costs remains for each shard that is packed: it is brought into its place by itself."""
+"""The part of a message's costs that remains for each shard that is packed: it is brought into its place by itself."""
 _OF_ROWS = 2.0
 """Messages of a table, of which single rows travel: with each direction go the numbers of the rows."""
 
@@ -128,7 +128,7 @@ class ShardTable:
 
     @property
     def by_host(self) -> ServedColumns:
-        """What travels to and from servers, for what differs by host."""
+        """The columns for what travels to and from servers and differs by host."""
         return ServedColumns(*(getattr(self, name)[:, None] for name in ServedColumns._fields))
 
     @classmethod
@@ -288,7 +288,7 @@ def _dtype(column: str) -> type[np.generic]:
 
 
 def _row(strategy: int, message: ShardMessages, domain: Domain) -> tuple[float, ...]:
-    """What a shard has in each column of the table, in their order; a large graph has tens of thousands of shards."""
+    """A shard's entries in the columns of the table, in their order; a large graph has tens of thousands of shards."""
     terms = message.synchronizer.terms(message)
     return (
         strategy,

@@ -1,4 +1,4 @@
-"""What a step does with its own update of a variable: it can't, if the update happens alongside the step."""
+"""A step's uses of its own update of a variable: it can't have any, if the update happens alongside the step."""
 
 from __future__ import annotations
 

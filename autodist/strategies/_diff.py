@@ -1,4 +1,4 @@
-"""What differs between two strategies: aspect by aspect, and in bytes."""
+"""Differences between two strategies: aspect by aspect, and in bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class StrategyDiff:
-    """What differs between the strategies ``a`` and ``b``.
+    """Differences between the strategies ``a`` and ``b``.
 
     Attributes:
         id_a: Identity of ``a``.

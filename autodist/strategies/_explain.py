@@ -1,4 +1,4 @@
-"""What a strategy says and what it costs, as rows and totals, for people and for JSON."""
+"""The contents of a strategy and their costs, as rows and totals, for people and for JSON."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ExplanationRow:
 
 @dataclass(frozen=True)
 class HostTraffic:
-    """What a host sends and receives in one step.
+    """The bytes that a host sends and receives in one step.
 
     Attributes:
         host: Its name.
@@ -79,7 +79,7 @@ class HostTraffic:
 
 @dataclass(frozen=True)
 class LinkTraffic:
-    """What one host sends to another one in one step.
+    """The bytes that one host sends to another one in one step.
 
     Attributes:
         sender: Name of the one.
@@ -96,7 +96,7 @@ class LinkTraffic:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the strategy sends on a cluster; see :func:`autodist.strategies.traffic`.
+    """The bytes that the strategy sends on a cluster; see :func:`autodist.strategies.traffic`.
 
     Attributes:
         hosts: By rank.

@@ -1,4 +1,4 @@
-"""What is sent for each shard, before senders and receivers are known."""
+"""Messages for each shard, before senders and receivers are known."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def shard_messages(
 
 
 def state_messages(strategy: Strategy, graph: TrainingGraph) -> ShardMessages:
-    """What is joined besides gradients: the batch size, statistics of the batch, losses and other outputs."""
+    """The messages besides gradients: the batch size, statistics of the batch, losses and other outputs."""
     statistics = sum(v.size_bytes for v in graph.variables if v.role.value == "statistic")
     shapes = [(o.shape, _itemsize(o.dtype)) for o in graph.outputs if o.shape is not None]
     scalars = sum(prod(size or 0 for size in shape) * itemsize for shape, itemsize in shapes if None not in shape)

@@ -1,4 +1,4 @@
-"""What may carry the values of a run: a run that encrypts, or that opens no ports to others, can't have all of it."""
+"""Ways that may carry the values of a run: one that encrypts, or that opens no ports to others, can't have all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autodist.strategies._strategy import Strategy
 
 @dataclass(frozen=True)
 class Permission:
-    """What a run is allowed to send its values by.
+    """The ways by which a run may send its values.
 
     Attributes:
         encrypts: Whether all that goes to other machines is encrypted.
@@ -98,7 +98,7 @@ class Permission:
         )
 
     def _refused(self, names: Iterable[str]) -> list[str]:
-        """What sentences call those that are not allowed."""
+        """Names, for sentences, of the ways that are not allowed."""
         return sorted({carrier.called for carrier in map(carriers.get, names) if not self.allows(carrier)})
 
     def _hint(self) -> str:

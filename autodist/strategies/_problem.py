@@ -1,4 +1,4 @@
-"""What verification finds."""
+"""A finding of verification."""
 
 from __future__ import annotations
 

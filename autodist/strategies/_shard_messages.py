@@ -1,4 +1,4 @@
-"""What a step sends for one shard."""
+"""Messages of a step for one shard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShardMessages:
-    """What one step has to send for one shard, by one worker.
+    """The messages that one worker sends for one shard in one step.
 
     Attributes:
         variable: The variable's name; empty for small state.
@@ -89,7 +89,7 @@ class ShardMessages:
 
     @property
     def read_bytes(self) -> float:
-        """What a worker fetches of a value that a server has."""
+        """Bytes that a worker fetches of a value that a server has."""
         return self.reads * self.size_bytes
 
     @property
@@ -99,7 +99,7 @@ class ShardMessages:
 
     @property
     def coded(self) -> ShardMessages:
-        """What it is over a slow link, where floats are encoded."""
+        """The messages over a slow link, where floats are encoded."""
         of_gradient, of_value = (
             CODED_SHARE if is_coded else 1.0 for is_coded in (self.is_gradient_coded, self.is_value_coded)
         )

@@ -24,7 +24,7 @@ PACK_BYTES = 1 << 19
 """Up to this size small values share messages: on links of 1 Gbit/s as good as any other size, or better."""
 
 _FORMERLY = (("order", "ring"), ("order", "hierarchical"))
-"""What an all-reduce says in older files and is passed over: it never changed what ran."""
+"""Keys of an all-reduce in older files that are passed over: they never changed what ran."""
 
 _FACTORS = re.compile(r"\s*SufficientFactors\s*(\(\s*\)\s*)?")
 
@@ -32,7 +32,7 @@ Communicator: TypeAlias = CarrierName
 S = TypeVar("S", bound=Synchronizer)
 
 GraphCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: True, reads_former=True)]
-"""What carries small state, in records of earlier versions too; verification refuses what there is no longer."""
+"""Carriers of small state, in records of earlier versions too; verification refuses what there is no longer."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Strategy:
 
     @property
     def mixture(self) -> str:
-        """What the strategy consists of, in words, as ``2 PS, 1 AllReduce over tcp, 1 cut``."""
+        """The parts of the strategy, in words, as ``2 PS, 1 AllReduce over tcp, 1 cut``."""
         kinds = Counter(type(config.synchronizer).__name__ for config in self.variables)
         parts = [f"{count} {kind.removesuffix('Synchronizer')}" for kind, count in kinds.most_common()]
         cut = sum(config.partition is not None for config in self.variables)

@@ -1,4 +1,4 @@
-"""What travels in the middle of a step because variables are tiled, and what every replica computes whole."""
+"""Bytes that travel in the middle of a step because variables are tiled, and work that every replica does whole."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TileCosts:
 
 
 def tile_costs(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> TileCosts:
-    """What a strategy's tiles make workers exchange; nothing is known of a step that is only described.
+    """The exchanges for a strategy's tiles; nothing is known of a step that is only described.
 
     Args:
         strategy: S.
@@ -100,7 +100,7 @@ def _has_gradient(variable: Variable, whole: Container[str]) -> bool:
 
 
 def _flops_of(graph: TrainingGraph, batch_size: int, nodes: Iterable[str]) -> float:
-    """What nodes compute, and the like of the bytes that they read and write."""
+    """The operations of nodes, and the like of the bytes that they read and write."""
     from autodist.cost.operations import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
 
     kept, key = graph.analysis.derived, (_flops_of, batch_size)

@@ -1,4 +1,4 @@
-"""What a strategy sends over the network in one step, host by host: formulas, derived in docs/design/0011.
+"""Bytes that a strategy sends over the network in one step, host by host: formulas, derived in docs/design/0011.
 
 Only what a step carries is counted: gradients, values, encoded messages and small state. Around them go requests,
 answers and headers of the transport, one or two kilobytes per step and worker.
@@ -79,7 +79,7 @@ def traffic(
 
 
 def _coded(plain: Links, coded: Links, spec: ResourceSpec) -> Links:
-    """What travels as it is and what travels encoded, by how fast each link is."""
+    """Bytes that travel as they are, and bytes that travel encoded, by how fast each link is."""
     return {
         ends: coded[ends] if size >= LEAST_CODED_BYTES and is_coded(spec.link(*ends).bandwidth_gbps) else size
         for ends, size in plain.items()

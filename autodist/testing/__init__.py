@@ -1,4 +1,4 @@
-"""What tests of AutoDist and of programs that use it need."""
+"""Tools for tests of AutoDist and of programs that use it."""
 
 from autodist.testing._certify import Certificate, Difference, certify, compare_recordings
 from autodist.testing._emulated import EmulatedCluster

@@ -1,4 +1,4 @@
-"""What really goes over the wire: the kernel's own count of bytes, connection by connection."""
+"""Bytes that really go over the wire: the kernel's own count, connection by connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every worker does within a step, and when: spans on one clock, their sums, and a trace to look at."""
+"""Timelines of all workers within a step: spans on one clock, their sums, and a trace to look at."""
 
 from autodist.timeline._chrome import to_chrome
 from autodist.timeline._spans import KINDS, Kind, Span, StepTimeline, WorkerTimeline

@@ -1,4 +1,4 @@
-"""What ran in a step, as plain data that travels."""
+"""Spans of a step, as plain data that travels."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["compute", "pull", "push", "collective", "wait", "serve"]
 KINDS: tuple[Kind, ...] = ("compute", "pull", "push", "collective", "wait", "serve")
-"""What a worker computes; bytes that it gets from another one; those that a server gets of it; a collective, with the
-waiting for the others in it; waiting for another worker's word; what a server does for a worker."""
+"""Work that a worker computes; bytes that it gets from another one; those that a server gets of it; a collective, with
+the waiting for the others in it; waiting for another worker's word; a server's work for a worker."""
 
 _DIGITS = 7
 """Decimals of seconds since a step began: tenths of a microsecond."""
@@ -43,7 +43,7 @@ class Span:
 
 @dataclass(frozen=True)
 class WorkerTimeline:
-    """What one worker's session ran in a step, on whichever worker's devices.
+    """Spans of one worker's session in a step, on whichever worker's devices.
 
     Attributes:
         rank: Rank of the worker.

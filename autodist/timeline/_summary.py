@@ -84,7 +84,7 @@ def _union(intervals: Iterable[_Interval]) -> list[_Interval]:
 
 
 def _common(one: Sequence[_Interval], other: Sequence[_Interval]) -> list[_Interval]:
-    """What is in both."""
+    """The time that both have in common."""
     pairs = ((max(a[0], b[0]), min(a[1], b[1])) for a in one for b in other)
     return [(begin, end) for begin, end in pairs if begin < end]
 

@@ -137,7 +137,7 @@ class _Callers:
         if not hmac.compare_digest(caller.received, expected):
             raise _Refused("it does not know this run's secret")
         if caller.rank not in awaited:
-            raise _Refused(f"it calls itself worker {caller.rank}, who is here or is not to come")
+            raise _Refused(f"it calls itself worker {caller.rank}, which is here already or is not expected")
 
     def _forget(self, connection: socket.socket) -> socket.socket:
         del self._waiting[connection]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 CODED_SHARE = 7 / 8
-"""What part of its bytes a float needs there: four bits replace the eight of its exponent.
+"""The part of its bytes that a float needs there: four bits replace the eight of its exponent.
 
 A few that are far smaller than their neighbours need more: a byte of their own for the exponent.
 """
 LEAST_CODED_BYTES = 4 << 10
-"""What is smaller is gone as soon as it is encoded."""
+"""A smaller number is gone as soon as it is encoded."""
 _CODED_GBPS = 0.5
 """Codes take processors about the time that a link of 1 Gbit/s gains by them, so a link has to be slower."""
 

@@ -1,4 +1,4 @@
-"""What two workers say first: what they speak, and, without telling it, that they know the run's secret."""
+"""The first words of two workers: what they speak, and, without telling it, that they know the run's secret."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VERSION = 2
 """Version of messages, and of what precedes them: see ``native/peer.h``. Another number for each change."""
 _ORDERS = {"little": b"<", "big": b">"}
 OPENING = _MARK + bytes([_VERSION]) + _ORDERS[sys.byteorder]
-"""What each end sends first."""
+"""The first bytes of each end."""
 NONCE_BYTES = 32
 PROOF_BYTES = hashlib.sha256().digest_size
 _RANK = struct.Struct("!I")
@@ -22,7 +22,7 @@ HELLO_BYTES = len(OPENING) + _RANK.size + NONCE_BYTES
 
 
 class Connection(NamedTuple):
-    """What two workers have once each has proved that it is of the run.
+    """The connection of two workers, once each has proved that it is of the run.
 
     Attributes:
         socket: It is connected.

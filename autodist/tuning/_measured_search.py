@@ -70,7 +70,7 @@ _LABEL_LENGTH = 80
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What is searched, and how.
+    """The settings of a search.
 
     Attributes:
         store: Where trials are kept.
@@ -260,7 +260,7 @@ class _Session:
         return SearchResult(tuner.verdict, tuple(tuner.trials), measured, study.id, duration_s, starts, batch_size)
 
     def _floor(self) -> Measurement | None:
-        """What a step takes in which all workers compute and none communicates; None if that can't be measured."""
+        """The time of a step in which all workers compute and none communicates; None if that can't be measured."""
         found = self._measurer.floor()
         if isinstance(found, Measurement):
             self._observer.noticed(f"without communication: {1e3 * found.step_s:.3g} ms per step, all workers at once")
@@ -340,7 +340,7 @@ class _Session:
 
 
 def _label(job: Job) -> str:
-    """What is searched for, as people type it, cut to a line."""
+    """The searched program, as people type it, cut to a line."""
     text = shlex.join([job.script.name, *job.script_args])
     return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"
 

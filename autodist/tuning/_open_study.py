@@ -47,7 +47,7 @@ class OpenStudy(TrialsView):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """What is pinned and forbidden."""
+        """The choices that are pinned and forbidden."""
         return self._rules or self.request.rules
 
     def optimize(

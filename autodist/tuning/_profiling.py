@@ -18,7 +18,7 @@ from autodist.tuning._served import served
 
 @dataclass(frozen=True)
 class ProfiledStep:
-    """What came out of profiling a script's first training step.
+    """The profile of a script's first training step.
 
     Attributes:
         graph: The step.

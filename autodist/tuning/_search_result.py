@@ -26,7 +26,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What came out.
+    """The outcome of a search.
 
     Attributes:
         verdict: The best trial, and how sure that is.

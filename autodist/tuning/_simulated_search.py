@@ -41,7 +41,7 @@ _OF_SMALLER = 3
 
 @dataclass(frozen=True)
 class OfflineResult:
-    """What a simulator expects.
+    """A simulator's expectations.
 
     Attributes:
         domain: The graph on the whole cluster.

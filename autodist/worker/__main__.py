@@ -1,4 +1,4 @@
-"""What a worker process runs: ``python -m autodist.worker SCRIPT [ARGS...]``, or for a module ``-m NAME ROOT``.
+"""The program of a worker process: ``python -m autodist.worker SCRIPT [ARGS...]``, or for a module ``-m NAME ROOT``.
 
 It ties the process to its launcher, runs the script, sees to its end, and leaves by ``os._exit``: a
 ``tf.distribute.Server`` has no clean way to stop.

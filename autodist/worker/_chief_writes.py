@@ -169,7 +169,8 @@ def _guard_checkpoints(module: ModuleType, wrap: _Wrap) -> None:
 
 def _wrap_checkpoint_state(module: ModuleType, wrap: _Wrap) -> None:
     """The file that names the newest checkpoint."""
-    _replace(module, "tf.train.", "update_checkpoint_state_internal", wrap)
+    update = module.update_checkpoint_state_internal
+    module.update_checkpoint_state_internal = wrap(update, "tf.train.Checkpoint.save")  # type: ignore[attr-defined]
 
 
 def _guard_old_checkpoints(module: ModuleType) -> None:

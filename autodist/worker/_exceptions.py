@@ -61,7 +61,7 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Told:
-    """What an exception says: what kind of error it is, its message, and the user's calls, the innermost last."""
+    """The words of an exception: what kind of error it is, its message, and the user's calls, the innermost last."""
 
     kind: str
     message: str

@@ -45,6 +45,8 @@ def test_chatter_is_for_the_verbose():
     chatter = (0, OutputLine("I0000 00:00:1795187763.226950    8095 port.cc:153] oneDNN", is_error=True))
     assert show(chatter) == ("", "")
     assert "oneDNN" in show(chatter, is_verbose=True)[1]
+    given_up = (0, OutputLine("E0000 00:00:1795794954.793 11 meta_optimizer.cc:967] remapper failed: INVALID", is_error=True))
+    assert show(given_up) == ("", "")
     font = (0, OutputLine("Matplotlib is building the font cache; this may take a moment.", is_error=True))
     assert show(font) == ("", "")
 
@@ -161,7 +163,7 @@ def test_header_and_ends(tmp_path):
         f"autodist: done after 1 h 1 min, logs are in {tmp_path}",
         f"autodist: done after 1.0 s, logs are in {tmp_path}",
         f"autodist: done after 1.0 s, logs are in {tmp_path}; next: `autodist explain {tmp_path}` shows what was sent",
-        f"autodist: done after 1.0 s, logs are in {tmp_path}; what the script wrote is on h0 and 1 more, in "
+        f"autodist: done after 1.0 s, logs are in {tmp_path}; what the script wrote is on h0 and 1 other host, in "
         f"'/my work': `autodist fetch {tmp_path}` copies it",
         f"autodist: stopped after 1.0 s, logs are in {tmp_path}",
     ]

@@ -62,3 +62,19 @@ def test_every_command_works_on_four_hosts(page: str, emulate: Callable[..., Any
             assert "4 workers (h1, h2, h3, h4)" in result.stderr
     assert (cluster.disk("h1") / "root" / "digits.keras").is_file(), "on the first machine, as the page says"
     assert list((home / "runs").glob("*/files/h1/digits.keras")), "and fetched"
+
+
+@pytest.mark.emulated
+def test_hosts_can_be_emulated_to_try_it(tmp_path: Path, emulate: Callable[..., Any]):
+    """As both pages say; the directory is shared."""
+    assert all("`scripts/emulate-hosts`" in page for page in PAGES.values())
+    typed = "ssh h2 hostname && autodist init -H h1,h2 && ssh h1 ls $PWD"
+    command = [sys.executable, str(ROOT / "scripts" / "emulate-hosts"), "2", "--run", typed]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[0] == "h2"
+    assert result.stdout.splitlines()[-1] == "cluster.yml"
+    assert (tmp_path / "cluster.yml").is_file()
+    wrong = subprocess.run([*command[:2], "0"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert wrong.returncode == 2
+    assert "`num_hosts` is 0, it must be 1 to 200" in wrong.stderr

@@ -14,8 +14,7 @@ import pytest
 from tests.docs.reference import reference
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *(path for path in (ROOT / "docs").glob("*.md") if path.name != "what_works.md")]
-# what_works.md is made of the first lines of scripts, and a changed script would need its record anew.
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
 ODD = {
     "a fronted `Of`": r"(?:^|[.:;] |\| )Of (?!course)",
     "`beside`: write `next to`, `besides`, `together with`": r"\b[Bb]eside\b",
@@ -50,7 +49,7 @@ def found(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
 def test_a_page_is_in_plain_english(page: Path):
     assert found(page.read_text()) == []
 
@@ -61,7 +60,7 @@ def test_a_sentence_does_not_begin_with_a_block_of_code(page: Path):
     assert re.findall(r"^```\n\n([a-z].*)", page.read_text(), re.MULTILINE) == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "docs" / "what_works.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_text_is_filled_to_the_width_of_a_screen(page: Path):
     """Lines of a table and of code may be longer."""
     lines = FENCE.sub("", page.read_text()).splitlines()
@@ -96,7 +95,7 @@ def test_help_of_an_option_begins_with_what_it_is_or_does():
 @functools.cache
 def constants() -> tuple[tuple[str, int, str, bool], ...]:
     """All texts of the program, with file and line, and whether each is documentation; parsed once for all tests."""
-    found = []
+    found: list[tuple[str, int, str, bool]] = []
     for file in sorted((ROOT / "autodist").rglob("*.py")):
         nodes = list(ast.walk(ast.parse(file.read_text())))
         documentation = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
@@ -123,6 +122,16 @@ def test_docstrings_are_in_plain_english():
     assert odd == []
 
 
+def test_a_summary_names_its_subject():
+    """Instead of asking for it: the module `What differs between two strategies` is `Differences between two strategies`."""
+    asking = [
+        f"{file}, line {line}: {text.splitlines()[0]}"
+        for file, line, text, is_documentation in constants()
+        if is_documentation and text.startswith("What ")
+    ]
+    assert asking == []
+
+
 NO_NOUN = re.compile(r"(?<!there )\b(?:is|are) no (?!longer\b|other\b|more\b)\w+")
 
 
@@ -132,6 +141,16 @@ def test_messages_say_that_something_is_not_a_thing_instead_of_that_it_is_no_thi
         for file, line, text, is_documentation in constants()
         if not is_documentation
         for words in NO_NOUN.findall(text)
+    ]
+    assert odd == []
+
+
+def test_messages_are_in_plain_english():
+    """As pages and help texts are; programs for shells and style sheets repeat words."""
+    odd = [
+        f"{file}, line {line}: {found(text)}"
+        for file, line, text, is_documentation in constants()
+        if not is_documentation and " " in text and "\nmount " not in text and "font:" not in text and found(text)
     ]
     assert odd == []
 

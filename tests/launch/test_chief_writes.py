@@ -82,4 +82,6 @@ def test_the_other_worker_goes_the_same_way(written):
         assert "epochs 2" in log
         assert "saved ckpt-1 ckpt-2" in log
     assert "writes nothing on worker 1" in logs[1]
+    assert "`tf.train.Checkpoint.save` writes nothing on worker 1" in logs[1], "by a name that users know"
+    assert "_internal" not in logs[1]
     assert "writes nothing" not in logs[0]

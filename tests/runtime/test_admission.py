@@ -90,7 +90,7 @@ def test_other_users_and_machines_are_turned_away_before_a_byte_is_read():
         finally:
             _, errors = server.communicate(timeout=60)
         assert "a stranger was turned away from TensorFlow's server: user 65534 of this machine" in errors
-        assert f"{there}, which is none of the cluster's machines" in errors
+        assert f"{there}, which is not a machine of the cluster" in errors
 
 
 def test_addresses_are_the_same_however_they_are_written():

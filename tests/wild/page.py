@@ -1,4 +1,4 @@
-"""The page of the documentation that shows what becomes of the scripts."""
+"""The page of the documentation that shows the results of the scripts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .runs import Result, outcome
 
 PATH = Path(__file__).parents[2] / "docs" / "what_works.md"
 
-_MARKS = {"right": "=", "told": "told", "refused": "refused", "wrong": "**wrong**"}
+_MARKS = {"right": "=", "told": "warned", "refused": "refused", "wrong": "**wrong**"}
 
 _HEAD = """\
 # What works
 
 {count} training scripts in the spirit of what people report of TensorFlow, Keras, Horovod and Ray Train, each run on
-one device and under five strategies on two and three workers:
+one device and with five strategies on two and three workers:
 
 {strategies}
 
@@ -29,12 +29,12 @@ Batches are uneven: most sizes can't be divided by the number of workers, and th
 All that a script finds is compared on every worker: weights, slots of the optimizer, losses, metrics, predictions.
 
 * `=`: equal to one device, to a relative 1e-5 of the largest value of each array.
-* *told*: other values, after a warning that says so and what to do.
-* *refused*: ended before anything was trained otherwise, by an error that says why and what to write instead.
+* *warned*: other values, after a warning that says so and what to do.
+* *refused*: ended before it trained anything that would differ, by an error that says why and what to write instead.
 * **wrong**: anything else. It must not be.
 * empty: not run with this version of the script.
 
-`python -m tests.wild --page` makes this page of records, `tests/wild/results.json`. `python -m tests.wild --record`
+`python -m tests.wild --page` makes this page from records, `tests/wild/results.json`. `python -m tests.wild --record`
 makes the records, which takes hours; it goes on where it was interrupted.
 """
 
@@ -62,7 +62,7 @@ def _shown(strategy: str) -> str:
 
 
 def _totals(scripts: list[Script], records: Records) -> str:
-    rows = ["| | right | told | refused | wrong | not run |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    rows = ["| | equal | warned | refused | wrong | not run |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
     for place in PLACES:
         counts = Counter(_outcome(s, records.of(s, place)) for s in scripts)
         rows.append(
@@ -103,4 +103,4 @@ def _said(script: Script, place: Place, result: Result) -> str:
     told: list[str] = []
     for words in result["words"]:
         told += [words] if not any(words in earlier for earlier in told) else []  # a hint stands in its message too
-    return f"{found} ({place.name}): {' '.join(' '.join(told).split())[:600]}"
+    return f"{_MARKS[found].strip('*')} ({place.name}): {' '.join(' '.join(told).split())[:600]}"

@@ -1,4 +1,4 @@
-"""What an agent, or the program that reaches it, says on standard error."""
+"""Standard error of an agent, or of the program that reaches it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ mark: any shell can quote it."""
 
 _FILES = ("_processes", "_settings")
 _FOLDERS = ("protocol", "holder", "machine")
-"""What is sent; its modules import the standard library and each other only."""
+"""The packages that are sent; their modules import the standard library and each other only."""
 
 _FIRST = """
 import sys

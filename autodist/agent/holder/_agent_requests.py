@@ -1,4 +1,4 @@
-"""What a launcher can ask of an agent; runs on the machine."""
+"""Requests that a launcher can make of an agent; runs on the machine."""
 
 from __future__ import annotations
 

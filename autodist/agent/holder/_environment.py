@@ -1,4 +1,4 @@
-"""What a worker gets of the environment that its agent found on the machine; runs on the machine."""
+"""The part of its agent's environment that a worker gets; runs on the machine."""
 
 from __future__ import annotations
 

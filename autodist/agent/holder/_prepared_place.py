@@ -1,4 +1,4 @@
-"""What the guard has prepared for the holder; runs on the machine."""
+"""The place that the guard has prepared for the holder; runs on the machine."""
 
 from __future__ import annotations
 

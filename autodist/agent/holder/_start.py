@@ -1,4 +1,4 @@
-"""What a worker's process does before it becomes the worker; run by an isolated interpreter on the machine.
+"""First acts of a worker's process, before it becomes the worker; run by an isolated interpreter on the machine.
 
 It is sent as a text of its own and imports nothing of the agent. Doing this after a fork instead would be unsafe
 alongside the agent's threads, and making directories in the agent itself would let a stuck file system stop it.

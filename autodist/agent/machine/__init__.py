@@ -1,4 +1,4 @@
-"""What a machine is like, and what is around it; runs on the machine."""
+"""Facts about a machine and its surroundings; runs on the machine."""
 
 from autodist.agent.machine import _hardware as hardware
 from autodist.agent.machine._versions import compiler, versions

@@ -1,4 +1,4 @@
-"""What a machine is like: interpreter, packages, hardware, disks, network; runs on the machine.
+"""Facts about a machine: interpreter, packages, hardware, disks, network; runs on the machine.
 
 The standard library only, and nothing that is asked about is imported.
 """

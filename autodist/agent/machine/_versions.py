@@ -28,7 +28,7 @@ _DISTRIBUTIONS = {
     "keras": ("keras",),
     "numpy": ("numpy",),
 }
-"""What brings a package, the first that is installed."""
+"""The projects that bring a package; the first that is installed counts."""
 
 _TIMEOUT_S = 60.0
 _COMPILER_TIMEOUT_S = 10.0

@@ -1,4 +1,4 @@
-"""What launcher and agent both know: frames and streams on the line between them, and how it greets."""
+"""The line between launcher and agent, as both know it: its frames, its streams and its greeting."""
 
 from autodist.agent.protocol._frames import CHUNK_BYTES, Decoder, Frame, FrameError, Kind, encode, encode_json
 from autodist.agent.protocol._greeting import Greeting

@@ -1,4 +1,4 @@
-"""What travels between launcher and agent: frames of a kind, a number and bytes; runs on both sides.
+"""Frames that travel between launcher and agent: a kind, a number and bytes; runs on both sides.
 
 A frame is one byte for its kind, four for its number, four for the length of what follows, all big-endian, and then
 the payload. What the number means depends on the kind.
@@ -21,7 +21,7 @@ _HEADER = struct.Struct("!BII")
 
 
 class Kind(enum.IntEnum):
-    """What a frame is."""
+    """The purpose of a frame."""
 
     REQUEST = 1  # JSON to the agent; the number is the request's
     REPLY = 2  # JSON from the agent; the number is the request's
@@ -35,7 +35,7 @@ class Kind(enum.IntEnum):
 
 
 class FrameError(Exception):
-    """What has come is no frame, or too long for one."""
+    """The bytes that have come are not a frame, or too long for one."""
 
 
 class Frame(NamedTuple):

@@ -1,4 +1,4 @@
-"""What an agent reports about itself and its machine when it has started."""
+"""An agent's first report, about itself and its machine."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
 DEFAULT_SPEC = Path("cluster.yml")
-"""What is read if nothing says which cluster is meant."""
+"""The file that is read if nothing says which cluster is meant."""
 
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """What :func:`cluster_options` adds to a command, as given; the command takes it as ``cluster``.
+    """Options that :func:`cluster_options` adds to a command, as given; the command takes it as ``cluster``.
 
     Attributes:
         spec: File of ``--spec``.

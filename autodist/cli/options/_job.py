@@ -32,7 +32,7 @@ OPTIONS_OF_MACHINES = frozenset({"transport", "bring", "connect_timeout", "host_
 
 @dataclass(frozen=True)
 class JobOptions:
-    """What :func:`job_options` adds to a command, as given; the command takes it as ``options``."""
+    """Options that :func:`job_options` adds to a command, as given; the command takes it as ``options``."""
 
     seed: int | None
     run_dir: str | None

@@ -1,4 +1,4 @@
-"""What starts the workers of commands that look at a step instead of training, and where their files go."""
+"""Launchers for commands that look at a step instead of training, and the places of their files."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import click
 
 @dataclass(frozen=True)
 class ScriptWords:
-    """What :func:`script_argument` adds to a command, as given; the command takes it as ``script``.
+    """Arguments that :func:`script_argument` adds to a command, as given; the command takes it as ``script``.
 
     Attributes:
         text: A path, or the name of a module.

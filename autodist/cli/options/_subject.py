@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a command is about.
+    """The graph, cluster and strategy that a command is about.
 
     Attributes:
         strategies: One per text that was given.

@@ -1,4 +1,4 @@
-"""What the operations of a step cost: floating-point operations, sizes of tensors, memory while it runs."""
+"""The cost of a step's operations: floating-point operations, sizes of tensors, memory while it runs."""
 
 from autodist.cost.operations._liveness import activation_bytes
 from autodist.cost.operations._node_costs import DEVICE_FLOPS, MEMORY_BYTES_PER_S, NodeCost, node_costs

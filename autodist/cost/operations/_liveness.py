@@ -1,4 +1,4 @@
-"""What a replica keeps of its examples within a step: outputs of operations that others still have to read."""
+"""Outputs of operations that a replica keeps within a step, since others still have to read them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def activation_bytes(graph: TrainingGraph, examples: int) -> float:
 
 
 class _Tensors:
-    """What has rows of the batch, with its bytes, and from when to when it is needed."""
+    """Tensors with rows of the batch, with their bytes, and from when to when each is needed."""
 
     def __init__(self, nodes: dict[str, Any], gradients: Container[str], examples: int) -> None:
         self._nodes = nodes

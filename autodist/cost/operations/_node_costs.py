@@ -1,4 +1,4 @@
-"""What the operations of a step cost, from their shapes alone."""
+"""The cost of a step's operations, from their shapes alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ITEM_BYTES = 4.0  # most numbers of a training step are float32
 
 @dataclass(frozen=True)
 class NodeCost:
-    """What one operation does in a step.
+    """The work of one operation in a step.
 
     Attributes:
         flops: Floating-point operations.

@@ -1,4 +1,4 @@
-"""What moves between all layouts in which each axis of the mesh does one thing: tables for searches.
+"""Bytes between all layouts in which each axis of the mesh does one thing: tables for searches.
 
 A layout is a tuple of states, one per axis of the mesh: the dim that the axis cuts, or that it leaves the tensor whole,
 or that devices along it hold the terms of a sum. Axes that cut one dim do so in the order of the mesh.
@@ -42,7 +42,7 @@ class AxisTiles(enum.Enum):
 
 @dataclass(frozen=True)
 class ConversionShares:
-    """What conversions between layouts move, as multiples of a tensor's size.
+    """The moves of conversions between layouts, as multiples of a tensor's size.
 
     Attributes:
         layouts: All of them.
@@ -68,13 +68,13 @@ class ConversionShares:
         return best
 
     def between(self, source: States, target: States) -> float:
-        """What one conversion moves."""
+        """The move of one conversion."""
         return float(self.moved[self.number[source], self.number[target]])
 
 
 @cache
 def shares_between(lengths: tuple[int, ...], rank: int, tiles: AxisTiles = AxisTiles.BOXES) -> ConversionShares:
-    """What conversions of a tensor of this many dims move, on a mesh whose axes have these lengths.
+    """The moves of conversions of a tensor of this many dims, on a mesh whose axes have these lengths.
 
     Example:
         >>> shares = shares_between((2, 2), 2)
@@ -126,7 +126,7 @@ def places_of(states: States, axes: tuple[str, ...], rank: int) -> Places:
 def digit_shares(
     sources: tuple[States, ...], targets: tuple[States, ...], lengths: tuple[int, ...]
 ) -> NDArray[np.float64]:
-    """What direct conversions move where each axis cuts its own digit: a product over axes, minus another."""
+    """The moves of direct conversions where each axis cuts its own digit: a product over axes, minus another."""
     have, need = np.array(sources)[:, None], np.array(targets)[None]
     needed, owned = np.ones(have.shape[:1] + need.shape[1:2]), np.ones(have.shape[:1] + need.shape[1:2])
     for axis, length in enumerate(lengths):

@@ -1,4 +1,4 @@
-"""What is looked at, one check per file."""
+"""The checks, one per file."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""What the nodes of a flat step do: how its tensors depend on the batch, and what its variables are."""
+"""The nodes of a flat step: how its tensors depend on the batch, and what its variables are."""
 
 from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling
 from autodist.graph.analysis._lookups import look_up_before_casting, takes_rows

@@ -71,7 +71,7 @@ _LINEAR = _ADDITIVE | {BatchScaling.MEAN, BatchScaling.SAME}
 
 _SIZES = frozenset({Asks.LENGTHS, Asks.EACH, Asks.COUNT})
 _NUMBERS = ("int", "uint", "bool")
-"""What the names of types without fractions begin with."""
+"""The first letters of types without fractions."""
 
 
 def adds_up_rows(op: str) -> bool:

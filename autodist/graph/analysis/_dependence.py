@@ -42,7 +42,7 @@ _SIZES = _LENGTHS | {Asks.COUNT}
 
 
 class BatchDependence:
-    """What every node of a flat graph takes from the batch.
+    """The share of the batch in every node of a flat graph.
 
     Args:
         nodes: The graph, by name.

@@ -131,7 +131,7 @@ def _sum_up(analysis: StepAnalysis, node: Any, added: NodeList) -> None:
 
 
 def _counts_behind(analysis: StepAnalysis, tensor: str) -> Iterator[Any]:
-    """What the backward pass divides the gradients of a mean of a tensor by: a float made from its shape alone."""
+    """Divisors of the gradients of a tensor's mean in the backward pass: floats made from its shape alone."""
     for name in analysis.consumers.get(node_of(tensor), ()):
         node = analysis.nodes[name]
         if not is_kind(node.op, Kind.SHAPE) or node.input[0] != tensor:

@@ -1,4 +1,4 @@
-"""What the nodes of a flat step do: which depend on the batch, which write which variable, which gradients reach where.
+"""The nodes of a flat step: which depend on the batch, which write which variable, which gradients reach where.
 
 All of it is derived from the GraphDef alone, so that a kernel can ask again after a graph was loaded from a file.
 """
@@ -77,7 +77,7 @@ class StepAnalysis:
         self.handles = frozenset(handles)
         self.split = tuple(split)
         self.derived: dict[object, Any] = {}
-        """What others have found out about the step and keep with it, by whatever is theirs alone."""
+        """Findings of others about the step, which they keep with it, by a key that is theirs alone."""
 
     @cached_property
     def sources(self) -> dict[str, tuple[str, ...]]:

@@ -21,7 +21,7 @@ _INT64 = 9  # TensorFlow's number of the type
 
 @dataclass(frozen=True)
 class VariableUse:
-    """What the forward and backward pass of one step take from a trainable variable, and give for it.
+    """The values that a step's forward and backward pass take from a trainable variable, and give for it.
 
     Attributes:
         reads: How often the whole value is read; each read travels on its own, unless reads are packed.
@@ -46,7 +46,7 @@ class VariableUse:
 
     @classmethod
     def unknown(cls, variable: Variable) -> VariableUse:
-        """What is assumed without a graph: one read, or one row per example."""
+        """The use that is assumed without a graph: one read, or one row per example."""
         return cls(0, 1.0, 1.0, True) if variable.is_sparse else cls()
 
 

@@ -1,4 +1,4 @@
-"""What nodes carry from tracing into the flat graph: where gradients are, where replicas join, how code was traced."""
+"""Notes of tracing on the flat graph's nodes: where gradients are, where replicas join, how code was traced."""
 
 from autodist.graph.annotations._attributes import attributed
 from autodist.graph.annotations._by_tensors import INSIDE, RATIO, NestedDifferentiation, TensorGradient, by_of, ratio_of

@@ -39,7 +39,7 @@ class TensorGradient(NamedTuple):
     is_returned: bool
 
     def encode(self) -> bytes:
-        """What the attribute :data:`BY` holds."""
+        """The value of the attribute :data:`BY`."""
         return f"{self.target}|{int(self.is_returned)}".encode()
 
 
@@ -50,12 +50,12 @@ class NestedDifferentiation(NamedTuple):
     outer: int
 
     def encode(self) -> bytes:
-        """What the attribute :data:`RATIO` holds."""
+        """The value of the attribute :data:`RATIO`."""
         return f"{self.inner}|{self.outer}".encode()
 
 
 def by_of(node: Any) -> TensorGradient | None:
-    """What is known of a node that is a gradient by a tensor."""
+    """The facts about a node that is a gradient by a tensor; None for others."""
     if BY not in node.attr:
         return None
     target, returned = node.attr[BY].s.decode().split("|")
@@ -104,7 +104,7 @@ def _known(gradient: Any, source: Any, current: Callable[[], int], *, is_returne
 
 
 def ratio(tensor: Any, inner: int, outer: int) -> Any:
-    """What flows back through a gradient of the whole batch, and will be multiplied with the weight of the outer one.
+    """The gradient that flows back through one of the whole batch, to be multiplied with the weight of the outer one.
 
     A replica's part of the inner gradient was multiplied with a weight of its own, which may be another.
     """

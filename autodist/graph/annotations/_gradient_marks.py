@@ -224,7 +224,7 @@ def _patch_tape(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
 
 
 def _patch_gradients(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
-    """What `tf.gradients` calls, and the optimizers of TensorFlow 1; TensorFlow's own functions call it elsewhere."""
+    """Patch the function behind `tf.gradients` and TensorFlow 1's optimizers; TensorFlow itself calls it elsewhere."""
     import tensorflow as tf
     from tensorflow.python.ops import gradients_impl
 
@@ -272,7 +272,7 @@ def differentiate_with_marks(
 
 
 def seeds(target: Any, given: Any = None) -> Any:
-    """What a backward pass begins with, after marks: all that follows from them is gradient and not data.
+    """The begin of a backward pass, after marks: all that follows from them is gradient and not data.
 
     Without them a sum over the batch of what comes back would be taken for one of data, if the loss is linear in what
     the model gives.

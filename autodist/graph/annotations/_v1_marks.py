@@ -26,7 +26,7 @@ def mark_v1_gradients() -> Iterator[list[Any]]:
 
 
 def _patch_gradients(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
-    """What `tf.gradients` and the optimizers' `compute_gradients` both call."""
+    """Patch the function that `tf.gradients` and the optimizers' `compute_gradients` both call."""
     from tensorflow.python.ops import gradients_util
 
     def wrap(original: Any) -> Any:

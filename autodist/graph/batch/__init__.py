@@ -1,4 +1,4 @@
-"""What operators do with the batch: where its dim goes, and whether examples stay apart."""
+"""The operators' treatment of the batch: where its dim goes, and whether examples stay apart."""
 
 from autodist.graph.batch._follow import Follower
 from autodist.graph.batch._picking import picked_beyond, turns

@@ -45,14 +45,14 @@ _FLOW = BRANCHES | LOOPS | CALLS
 
 
 class _Found(NamedTuple):
-    """What is known of a node's outputs, and why examples meet in it, if they do."""
+    """The facts about a node's outputs, and why examples meet in it, if they do."""
 
     values: list[Value]
     why: str | None = None
 
 
 class Follower:
-    """What is known of the batch in the tensors of a graph, node by node.
+    """The facts about the batch in the tensors of a graph, node by node.
 
     Args:
         nodes: The graph, by name.
@@ -88,7 +88,7 @@ class Follower:
         return Sizes(self._nodes, self.value)
 
     def value(self, tensor: str) -> Value:
-        """What is known of a tensor."""
+        """The facts about a tensor."""
         name, index = split_tensor(tensor)
         found = self._values.get(name)
         if found is None:
@@ -131,7 +131,7 @@ class Follower:
         self._values[node.name] = tuple(fitting)
 
     def outcome(self, node: Any, values: Sequence[Value]) -> tuple[list[Value], str | None]:
-        """What would be known of outputs if this were known of a node's inputs, and why examples would meet in it."""
+        """The facts about a node's outputs if these were those about its inputs, and why examples would meet in it."""
         tensors = data_inputs(node)
         shapes, results = [self._shape(tensor) for tensor in tensors], self._results(node)
         found = self._follow(Call(node, values, shapes, results, lambda k: self._sizes.of(tensors[k])))
@@ -174,7 +174,7 @@ class Follower:
         return None if entries is not None and all(isinstance(e, int) for e in entries) else Kind.SIZE
 
     def _judged(self, call: Call) -> Value | list[Value] | str:
-        """What a node's rule says, or why it has none to follow."""
+        """The answer of a node's rule, or why it has none to follow."""
         op, rule = call.node.op, rule_of(call.node.op)
         rows = [value for value in call.values if isinstance(value, Rows)]
         if Kind.ROW in call.values and meaning(op).list_use not in LISTS:
@@ -193,7 +193,7 @@ class Follower:
         return "is not known to keep examples apart" if rule is None else rule(call)
 
     def _made(self, call: Call) -> Value | list[Value] | str:
-        """What is made from sizes, and values of all examples."""
+        """The result of sizes, and of values of all examples."""
         is_range = call.node.op == "Range"
         if Kind.DATA in call.values:
             lengths = call.values if is_range else call.values[: meaning(call.node.op).creates]
@@ -245,12 +245,12 @@ class Follower:
         return _Found(values, why)
 
     def _after_all(self, body: str, values: list[Value]) -> list[Value]:
-        """What a loop gives that takes a turn for each example: what is in lists alone may have been made of one."""
+        """The outcome of a loop with a turn for each example: what is in lists alone may have been made of one."""
         kept = [a == r for a, r in zip(self._bodies.arguments(body), self._origins(body), strict=False)]
         return [v if is_kept else _by_turns(v) for v, is_kept in zip(values, kept, strict=False)]
 
     def _origins(self, function: str) -> list[str]:
-        """What a function returns, without the nodes that merely pass it on."""
+        """The results of a function, without the nodes that merely pass them on."""
         nodes, found = self._bodies.nodes(function), []
         for tensor in self._bodies.results(function):
             while nodes[split_tensor(tensor)[0]].op == "Identity":
@@ -279,14 +279,14 @@ class Follower:
 
 
 def _carried(before: Value, after: Value, over_examples: bool) -> Value:
-    """What a loop passes on: from an example to the next it must not pass on anything."""
+    """The values that a loop passes on: nothing may pass from an example to the next."""
     if after is Kind.ROW and (over_examples or before is not Kind.ROW):
         return Kind.MET
     return merged(before, after)
 
 
 def _by_turns(value: Value) -> Value:
-    """What one turn for each example changes, one after the other."""
+    """A value that one turn for each example changes, one after the other."""
     if value is None:
         return Kind.SIZE
     return Kind.MET if isinstance(value, Rows) and value.dim >= 0 else value
@@ -298,7 +298,7 @@ def _by_shape(shape: Shape) -> Value:
 
 
 def _alike(value: Value) -> Value:
-    """What looks something up for each of these values: its dims follow theirs."""
+    """A look-up for each of these values: its dims follow theirs."""
     return replace(value, position=None, stride=1) if isinstance(value, Rows) else value
 
 

@@ -64,7 +64,7 @@ def some_items(call: Call) -> Value:
 
 
 def merged(one: Value, other: Value) -> Value:
-    """What is known of what may be either of two tensors."""
+    """The facts that hold for either of two tensors."""
     if one == other or other is None:
         return one
     if one is None:

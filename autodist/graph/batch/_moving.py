@@ -274,7 +274,7 @@ def broadcast(call: Call) -> Value:
 
 
 def created(call: Call) -> Value:
-    """What is as large as the batch, and equal or drawn for each example: constants, random numbers."""
+    """A tensor as large as the batch, equal or drawn for each example: constants, random numbers."""
     unknown = None if call.result is None else [d for d, size in enumerate(call.result) if size is None]
     if unknown is None or len(unknown) > 1:
         return MET

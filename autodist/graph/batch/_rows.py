@@ -1,4 +1,4 @@
-"""What is known of the batch in a tensor, and what an operator's rule is given."""
+"""Facts about the batch in a tensor, and the arguments of an operator's rule."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ class Kind(enum.Enum):
     DATA = "data"
     """A value of all examples together: a sum, a mean, a maximum."""
     ROW = "row"
-    """What belongs to one example, in a loop over examples."""
+    """A value of one example, in a loop over examples."""
     MET = "met"
     """Elements that depend on several examples: each replica computes others than one device."""
 
 
 Value: TypeAlias = Rows | Kind | None
-"""What is known of a tensor; None: it does not depend on the batch."""
+"""The facts about a tensor; None: it does not depend on the batch."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Call:
         return self.results[0] if self.results else None
 
     def rows(self, position: int = 0) -> Rows | None:
-        """What is known of an input, if it has a dim for the batch."""
+        """The facts about an input, if it has a dim for the batch."""
         value = self.values[position]
         return value if isinstance(value, Rows) else None
 
@@ -150,4 +150,4 @@ class Call:
 
 
 Rule: TypeAlias = Callable[[Call], "Value | list[Value]"]
-"""What an operator does with the batch: of every output, or of all of them alike."""
+"""An operator's treatment of the batch: of every output, or of all of them alike."""

@@ -85,6 +85,6 @@ for _name, _known in OPERATORS.items():
 
 
 def rule_of(op: str) -> Rule | None:
-    """What an operator does with the batch: by a rule of its own, else by its index expression; None if unknown."""
+    """The rule by which an operator treats the batch: its own, else its index expression; None if unknown."""
     known = operator(op)
     return RULES.get(op) or (by_indices if known is not None and known.describe is not None else None)

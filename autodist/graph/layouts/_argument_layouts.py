@@ -27,7 +27,7 @@ _MOST_TRIED = 81
 _FEWEST_TRIED, _MOST_PLANNED = 4, 40_000
 """In large programs fewer ways are tried, so that this many nodes are planned in all, in some ten seconds."""
 _COMPUTING = 0.05
-"""What it costs to compute a byte of a result, besides sending one."""
+"""The cost of computing a byte of a result, besides sending one."""
 _WORTH_A_COPY = 0.9
 """A second part of an argument is given to replicas if it leaves less of the bytes than this."""
 

@@ -1,4 +1,4 @@
-"""What a plan says about a step: the ways of its nodes, and what replicas exchange."""
+"""A plan of a step: the ways of its nodes, and the replicas' exchanges."""
 
 from __future__ import annotations
 

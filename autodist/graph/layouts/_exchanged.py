@@ -1,4 +1,4 @@
-"""What replicas of a shared step exchange before their gradients: for people, for files, and for a warning."""
+"""Exchanges of the replicas of a shared step before their gradients: for people, for files, and for a warning."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Exchanged:
 
 
 def exchanged_in(graph: TrainingGraph, plan: BatchPlan) -> tuple[Exchanged, ...]:
-    """What the replicas of a step exchange, the largest first.
+    """The exchanges of a step's replicas, the largest first.
 
     Args:
         graph: The step, with the number of examples that sizes are for.

@@ -1,4 +1,4 @@
-"""What is looked up in parts of tables, which replicas have as parts of a sum."""
+"""Rows looked up in parts of tables, which replicas have as parts of a sum."""
 
 from __future__ import annotations
 

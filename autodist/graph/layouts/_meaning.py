@@ -1,4 +1,4 @@
-"""What a node computes, in indices whose lengths are fixed or multiples of the number of examples."""
+"""The computation of a node, in indices whose lengths are fixed or multiples of the number of examples."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Dims: TypeAlias = "tuple[Place | None, ...]"
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a node computes.
+    """The computation of a node.
 
     Attributes:
         sizes: By index, how many values it has.
@@ -149,7 +149,7 @@ class Meaning:
 
 
 def meaning_of(node: Any, shapes: StepShapes) -> Meaning | None:
-    """What a node computes; None if nothing is known about it, or if it differs for another number of examples."""
+    """The computation of a node; None if nothing is known about it, or if it differs for another number of examples."""
     signatures = [signature_of(node, case) for case in shapes.cases]
     found = [expression_of(signature) for signature in signatures]
     known = [expression for expression in found if expression is not None]

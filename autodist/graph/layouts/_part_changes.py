@@ -1,4 +1,4 @@
-"""What differs between a node and its equal parts along an index, besides the sizes of tensors."""
+"""Differences between a node and its equal parts along an index, besides the sizes of tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autodist.graph.operators import Change, expression_of, meaning
 
 @dataclass(frozen=True)
 class PartChange:
-    """What differs between a node and one of its parts.
+    """Differences between a node and one of its parts.
 
     Attributes:
         attributes: Names and values of attributes: whole numbers, or lists of them.

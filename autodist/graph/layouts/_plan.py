@@ -38,9 +38,9 @@ from autodist.graph.layouts._ways import Ways
 from autodist.graph.operators import Kind, is_kind, puts_rows_together
 
 LATENCY_BYTES = 10_000
-"""What an exchange costs, however small it is."""
+"""The cost of an exchange, however small it is."""
 _COMPUTING = 0.05
-"""What it costs to compute a byte of a result, besides sending one."""
+"""The cost of computing a byte of a result, besides sending one."""
 _BATCH_SIZE = 1024
 """Number of examples by which ways are compared, if the step is for any number: workers whose batches differ must plan
 alike."""
@@ -169,7 +169,7 @@ class _Planner:
                 yield [*layouts[:k], other, *layouts[k + 1 :]]
 
     def _inputs(self, node: Any) -> list[str]:
-        """What is needed to compute a node."""
+        """The inputs that are needed to compute a node."""
         return [] if self._is_asked(node) else data_inputs(node)
 
     def _is_asked(self, node: Any) -> bool:

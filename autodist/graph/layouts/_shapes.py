@@ -132,7 +132,7 @@ class Inference:
             self._opened = {**self._opened, **self._flows.opened(self.followed, self)}
 
     def scaled(self, size: int) -> tuple[dict[str, np.ndarray], dict[str, tuple[int | None, ...]]]:
-        """What the numbers may be for another number of examples: multiples of this one become multiples of that.
+        """The numbers for another number of examples: multiples of this one become multiples of that.
 
         Returns:
             The numbers, and the shapes of what comes from loops.
@@ -258,7 +258,7 @@ def _are_among(some: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) 
 
 
 def _agreed(cases: Sequence[Sequence[Value]]) -> list[Value]:
-    """What is known of tensors for all numbers of examples; one that is as long as a batch by chance is not for all."""
+    """The facts that hold for all numbers of examples; one tensor may be as long as a batch by chance."""
     return [values[0] if len(set(values)) == 1 else Kind.MET for values in zip(*cases, strict=True)]
 
 
@@ -295,7 +295,7 @@ class StepShapes:
         self._sizes = tuple(case.size for case in self.cases)
 
     def _cases(self, fixed: int | None, many: Sequence[int], programs: SizePrograms) -> tuple[Inference, ...]:
-        """What is known for a large number of examples, a small one and an odd one; or for the only one."""
+        """The facts for a large number of examples, a small one and an odd one; or for the only one."""
         if fixed is not None:
             return (self._infer(fixed, programs=programs),)
         first = self._first(many, programs)
@@ -311,7 +311,7 @@ class StepShapes:
         return cases
 
     def _first(self, sizes: Sequence[int], programs: SizePrograms) -> Inference:
-        """What is known for the first of these numbers that the step can be for."""
+        """The facts for the first of these numbers that the step can be for."""
         for size in sizes[:-1]:
             with contextlib.suppress(ValueError):
                 return self._infer(size, programs=programs)

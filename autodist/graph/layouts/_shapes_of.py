@@ -1,4 +1,4 @@
-"""What is known of the sizes of a step, for its plan."""
+"""The facts about the sizes of a step, for its plan."""
 
 from __future__ import annotations
 

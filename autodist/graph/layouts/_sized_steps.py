@@ -77,7 +77,7 @@ def inferred_shapes(
 
 
 class SizePrograms:
-    """What a step computes from its shapes, as graphs that are made once and run for each number of examples."""
+    """The results that a step computes from its shapes, as graphs made once and run for each number of examples."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, ...], tuple[Any, dict[str, Any]]] = {}

@@ -1,4 +1,4 @@
-"""What replicas would exchange in a step if some of its variables were tiled, before anything is rewritten."""
+"""The replicas' exchanges in a step if some of its variables were tiled, before anything is rewritten."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ANY = 1024
 def tile_exchanges(
     graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int
 ) -> tuple[Exchanged, ...] | None:
-    """What replicas exchange in a step with tiled variables, the largest first.
+    """The replicas' exchanges in a step with tiled variables, the largest first.
 
     It is what :func:`~autodist.graph.layouts.exchanged_in` finds after the variables have been cut.
 
@@ -78,14 +78,14 @@ def step_for_tiles(graph: TrainingGraph, dims: Mapping[str, int], parts: int, ex
 
 @dataclass(frozen=True)
 class _Planned:
-    """What replicas exchange in a step in which some nodes are replaced by others, and what each computes whole."""
+    """Exchanges of a step in which some nodes are replaced by others, and the work that each replica does whole."""
 
     made: frozenset[str]
     exchanged: tuple[Exchanged, ...]
     whole: frozenset[str]
 
     def cost(self, parts: int) -> float:
-        """What that costs, as plans count it."""
+        """The cost of that, as plans count it."""
         return sum(one.sent_bytes(parts) + LATENCY_BYTES for one in self.exchanged)
 
 

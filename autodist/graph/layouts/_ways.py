@@ -49,7 +49,7 @@ class Ways:
         return max(1, len(shapes) or len(output_types(node)))
 
     def meaning(self, node: Any) -> Meaning | None:
-        """What a node computes."""
+        """The computation of a node."""
         if node.name not in self._meanings:
             self._meanings[node.name] = meaning_of(node, self._shapes)
         return self._meanings[node.name]

@@ -1,4 +1,4 @@
-"""What operators mean, said once: index expressions, and what follows from them."""
+"""Meanings of operators, said once: index expressions, and what follows from them."""
 
 from autodist.graph.operators._base import (
     WHOLE,

@@ -1,4 +1,4 @@
-"""What is known about an operator: its index expression, and whether it passes on, moves or adds values."""
+"""Facts about an operator: its index expression, and whether it passes on, moves or adds values."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Affine:
         return self + -other
 
     def factor(self, index: str) -> int:
-        """What an index is multiplied by; 0 if it does not occur."""
+        """The factor of an index; 0 if it does not occur."""
         return sum(factor for name, factor in self.terms if name == index)
 
     @property
@@ -135,7 +135,7 @@ Operand: TypeAlias = "Access | Lengths | _Whole"
 
 @dataclass(frozen=True)
 class Expression:
-    """What an operator computes, in indices.
+    """An operator's computation, in indices.
 
     The operator runs over all values of its indices. For each it takes one element of every input, and one place of
     every output is given a value, or a value more to sum up (Tofu, section 4: partition-n-reduce).
@@ -210,7 +210,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Change:
-    """What differs between an operator and its tile, besides the sizes of its tensors.
+    """Differences between an operator and its tile, besides the sizes of its tensors.
 
     Attributes:
         attributes: By name, other values: texts, whole numbers, lists of these; None leaves the sizes of a shape open.
@@ -240,7 +240,7 @@ Adapt: TypeAlias = Callable[[Signature, Expression, Ranges], Change]
 
 @dataclass(frozen=True)
 class Operator:
-    """What an operator does, said once; who needs to know asks here.
+    """An operator's meaning, said once: all code that needs it asks here.
 
     Attributes:
         name: The op type of TensorFlow.

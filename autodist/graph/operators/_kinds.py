@@ -4,7 +4,7 @@ import enum
 
 
 class Kind(enum.Enum):
-    """What sort of work an operator does."""
+    """The sort of work that an operator does."""
 
     ELEMENTWISE = "elementwise"
     """Each element of the result is computed from one element of each input."""
@@ -30,7 +30,7 @@ class Kind(enum.Enum):
     """Calls, branches and loops."""
     LIST = "list"
     OTHER = "other"
-    """What is not said in indices: results whose sizes depend on the data, files, texts."""
+    """Work that indices don't say: results whose sizes depend on the data, files, texts."""
 
 
 class Passes(enum.Enum):
@@ -75,7 +75,7 @@ class Reducer(enum.Enum):
 
 
 class Asks(enum.Enum):
-    """What an operator gives of the form of a value, whatever the elements are."""
+    """An operator's answer about the form of a value, whatever the elements are."""
 
     LENGTHS = "lengths"
     """That of each dim."""
@@ -99,7 +99,7 @@ class Flow(enum.Enum):
 
 
 class ListUse(enum.Enum):
-    """What an operator does with a list of tensors."""
+    """An operator's use of a list of tensors."""
 
     MAKES = "makes"
     """Gives one that has no tensors yet."""
@@ -135,7 +135,7 @@ class RangeUse(enum.Enum):
 
 
 class Handle(enum.Enum):
-    """What an operator does with the variable, or the table, whose handle it takes."""
+    """An operator's use of the variable, or the table, whose handle it takes."""
 
     MAKES = "makes"
     """Gives the handle."""

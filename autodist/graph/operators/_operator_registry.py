@@ -93,7 +93,7 @@ def operators() -> Mapping[str, Operator]:
 
 
 def operator(op: str) -> Operator | None:
-    """What is said of an operator; None if nothing is.
+    """The description of an operator; None if it has none.
 
     Example:
         >>> operator("MatMul").kind.value
@@ -103,7 +103,7 @@ def operator(op: str) -> Operator | None:
 
 
 def meaning(op: str) -> Operator:
-    """What is said of an operator; of one that nothing is said of, just that.
+    """The description of an operator; of one without any, just that.
 
     Example:
         >>> meaning("Shape").asks, meaning("Undescribed").asks
@@ -167,6 +167,6 @@ def signature_of(node: Any, nodes: Mapping[str, Any], constant: Callable[[str], 
 
 
 def expression_of(signature: Signature) -> Expression | None:
-    """What a node computes, in indices; None if it isn't said for this operator, such shapes or attributes."""
+    """The computation of a node, in indices; None if it isn't said for this operator, such shapes or attributes."""
     found = operator(signature.op)
     return None if found is None or found.describe is None else found.describe(signature)

@@ -39,7 +39,7 @@ def strided(signature: Signature) -> Expression | None:
 
 
 def _entries(signature: Signature, count: int, rank: int) -> list[tuple[str, int | None]] | None:
-    """What each entry of the slice does with the next dim: new, picked, or a range; dims behind are taken whole."""
+    """The use of the next dim by each entry of the slice: new, picked, or a range; dims behind are taken whole."""
     masks = {name: signature.number(f"{name}_mask") for name in ("new_axis", "ellipsis", "shrink_axis")}
     taken = sum(not (masks["new_axis"] | masks["ellipsis"]) >> k & 1 for k in range(count))
     if taken > rank:

@@ -1,4 +1,4 @@
-"""What operators compute from short vectors of whole numbers, such as shapes, entry by entry.
+"""Results of operators on short vectors of whole numbers, such as shapes, entry by entry.
 
 An entry is a whole number; one of which something is known (that it is a multiple of the number of examples), which
 computes as Python's numbers do and gives None where that says nothing; or None, where nothing is known.
@@ -124,7 +124,7 @@ def largest(given: NumberInputs, index: int) -> Numbers:
 
 
 def entry_by_entry(combine: Callable[[Any, Any], Any]) -> Callable[[NumberInputs, int], Numbers]:
-    """What combines two vectors of one length, or a vector and a scalar, entry by entry."""
+    """Combine two vectors of one length, or a vector and a scalar, entry by entry."""
 
     def numbers(given: NumberInputs, index: int) -> Numbers:
         one, other = given.entries(0), given.entries(1)

@@ -123,7 +123,7 @@ def rows_per_example(analysis: StepAnalysis, product: Product) -> int | None:
 
 
 def _row_counts(analysis: StepAnalysis, factor: Factor) -> Iterator[int | None]:
-    """What a factor and the tensors it is reshaped from tell: sequences are flattened before they are multiplied.
+    """Numbers of rows of a factor and of the tensors it is reshaped from: sequences are flattened before products.
 
     None for each that has other open dims than the batch.
     """

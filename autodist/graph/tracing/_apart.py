@@ -13,7 +13,7 @@ from autodist.graph.batch import APART
 
 @contextlib.contextmanager
 def known_to_keep_apart() -> Iterator[None]:
-    """What is traced inside knows of them.
+    """Let the code that is traced inside know of them.
 
     CTC's loss counts through the labels of the whole batch; frames and counts along the last dim use numbers that are
     computed from the whole shape. A layer that makes numbers of texts splits all of them into one list of words, one

@@ -138,7 +138,7 @@ def _described(
     split: Sequence[bool],
     synchronized_batch_norm: bool,
 ) -> CapturedStep:
-    """What a traced step does; which arguments are split, as for :func:`capture`."""
+    """Describe a traced step; which arguments are split is as for :func:`capture`."""
     tracing = concrete.graph
     num_arguments = len(tracing.inputs) - len(tracing.captures)
     lines = SourceLines(tracing)
@@ -231,7 +231,7 @@ def _without_loops(
 
 
 def _relaxed(specs: Sequence[Any], split: Sequence[bool]) -> list[Any]:
-    """What represents arguments in a tracing for any number of rows."""
+    """Specs of arguments in a tracing for any number of rows."""
     import tensorflow as tf
 
     return [
@@ -269,7 +269,7 @@ def _is_of_outputs(error: Exception) -> bool:
 
 
 def _simplify(flat: Any, tracing: Any, variables: Sequence[BareVariable]) -> None:
-    """What makes a flat graph simpler, and the same on all workers."""
+    """Make a flat graph simpler, and the same on all workers."""
     embed_constants(flat, tracing)
     look_up_before_casting(flat)
     hoist_reads(flat, {v.handle: (v.dtype, v.shape) for v in variables})

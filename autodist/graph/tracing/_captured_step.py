@@ -1,4 +1,4 @@
-"""What capture gives: a traced step, and the names of its variables."""
+"""The result of a capture: a traced step, and the names of its variables."""
 
 from __future__ import annotations
 

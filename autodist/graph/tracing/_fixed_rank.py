@@ -16,7 +16,7 @@ from autodist.graph.annotations import replace_method
 
 @contextlib.contextmanager
 def squeezing_known_dims() -> Iterator[None]:
-    """What is traced inside leaves out the dims that are known to have size 1, by their numbers."""
+    """Let the code that is traced inside leave out the dims that are known to have size 1, by their numbers."""
     from tensorflow.python.ops import gen_array_ops
 
     def wrap(original: Any) -> Any:

@@ -61,7 +61,7 @@ class FrozenValues:
 
 @contextlib.contextmanager
 def large_arrays_as_tensors(values: FrozenValues) -> Iterator[None]:
-    """What is traced inside captures large arrays, instead of making constants of them."""
+    """Let the code that is traced inside capture large arrays, instead of making constants of them."""
     import tensorflow as tf
     from tensorflow.python.framework import ops
     from tensorflow.python.framework.func_graph import FuncGraph

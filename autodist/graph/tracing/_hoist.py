@@ -30,7 +30,7 @@ _Position: TypeAlias = int
 
 @dataclass(frozen=True)
 class _Value:
-    """What takes the place of a handle."""
+    """The replacement of a handle."""
 
     dtype: int
     shape: Any
@@ -223,7 +223,7 @@ class _Library:
 
 
 def argument_aliases(function: Any, position: _Position) -> set[str]:
-    """What represents an argument in a function: it, what is identical with it, and what loops pass on of it."""
+    """The names of an argument in a function: its own, those of identical values, and those in loops."""
     found = {function.signature.input_arg[position].name}
     is_growing = True
     while is_growing:

@@ -108,7 +108,7 @@ class _Inliner:
                 node.attr[OWN_GRADIENT].s = found[node.name].encode()
 
     def _emit_start(self, call: Any) -> list[str]:
-        """What the stateful nodes of the body wait for: the control inputs of the call."""
+        """The nodes that the body's stateful nodes wait for: the control inputs of the call."""
         control = [tensor for tensor in call.input if tensor.startswith("^")]
         if not control:
             return []

@@ -85,7 +85,7 @@ def refuse_joins_in_control_flow(analysis: StepAnalysis, line_of: Callable[[str]
 
 
 def _joined_in(function: Any, analysis: StepAnalysis) -> tuple[str, str] | None:
-    """What in a function of control flow would have to be joined, and what to do instead."""
+    """The part of a function of control flow that would have to be joined, and what to do instead."""
     marks = [parse_mark(node.attr[MARK].s) for node in function.node_def if MARK in node.attr]
     inside = [int(node.attr[INSIDE].s) for node in function.node_def if INSIDE in node.attr]
     if any(not mark.late for mark in marks) or any(analysis.reduction_of_target(target) != "sum" for target in inside):

@@ -24,7 +24,7 @@ _SHAPE = frozenset({"shape", "shape_v2"})
 
 
 class RowCounts:
-    """What the user's code asks for while a step is traced.
+    """Questions of the user's code while a step is traced.
 
     Args:
         rows: How many rows the batch has, if that is known.
@@ -42,7 +42,7 @@ class RowCounts:
         self._answers = answers
 
     def of(self, shape: Any, value: Any, told: Any) -> Any:
-        """What to answer a question to a shape: what TensorFlow says, or what it would say if it knew the number."""
+        """The answer to a question to a shape: TensorFlow's, or the one it would give if it knew the number."""
         import tensorflow as tf
 
         if not _is_open(shape) or not is_users(sys._getframe(2)):

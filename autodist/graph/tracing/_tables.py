@@ -30,7 +30,7 @@ _KIND = "tensorflow::lookup::LookupInterface"
 
 @contextlib.contextmanager
 def lookups_with_shapes() -> Iterator[None]:
-    """What is looked up inside in a table that can change has the shape of the keys.
+    """Let look-ups inside, in tables that can change, have the shape of the keys.
 
     TensorFlow says so of tables that can't change alone; without it, it is not known where the batch is in what
     follows.
@@ -162,7 +162,7 @@ def _all_nodes(graph_def: Any) -> Iterator[Any]:
 
 
 def _types(nodes: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """What tables are of that nodes read."""
+    """Kinds of the tables that nodes read."""
     import tensorflow as tf
 
     for node in nodes:

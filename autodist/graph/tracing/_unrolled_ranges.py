@@ -21,7 +21,7 @@ _MOST_TURNS = 64
 
 @dataclass
 class Unrolled:
-    """What became of the loops over `tf.range` in a trace.
+    """The fate of the loops over `tf.range` in a trace.
 
     Attributes:
         loops: How many were unrolled.

@@ -1,4 +1,4 @@
-"""What an optimizer's update computes from each part of a variable."""
+"""The work of an optimizer's update on each part of a variable."""
 
 from autodist.graph.updates._update_region import Obstacle, UpdateRegion, UpdateRegions
 from autodist.graph.updates._update_rules import Domain, is_aligned

@@ -21,7 +21,7 @@ _SHAPING = frozenset(
     ["Cast", "Const", "ExpandDims", "Fill", "GatherV2", "Identity", "Pack", "Shape", "Squeeze", "StridedSlice"]
 )
 _UNION = {"Equal": 1, "LogicalOr": 1, "RealDiv": 1, "ScatterNd": 2, "StatelessIf": 1, "Where": 2}
-"""What the branch that adds rows is made of, besides what gives tensors a shape."""
+"""Operators of the branch that adds rows, besides those that give tensors a shape."""
 
 
 def slice_division(

@@ -131,7 +131,7 @@ def _among(point: SyncPoint) -> str:
 def _scattered(
     nodes: NodeList, name: str, points: Iterable[SyncPoint], carry: Communicator, place: CollectivePlace
 ) -> dict[str, str]:
-    """What each synced node of a sum, of which each worker gets its own rows, reads from now on."""
+    """The new inputs of the synced nodes of a sum, of which each worker gets its own rows."""
     return {
         p.synced[0]: carry.reduce_scatter(nodes, f"{name}/{p.name}", p.scattered, p.local[0], p.dtypes[0], place)
         for p in points

@@ -1,4 +1,4 @@
-"""What a replica's copy of a node does differently, because it has a part of what the node has."""
+"""Differences in a replica's copy of a node, because it has a part of what the node has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the contexts of a step need: the worker's, once per worker, and the replicas', once per replica."""
+"""The needs of a step's contexts: the worker's, once per worker, and the replicas', once per replica."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class NodeDemand:
 
     @cached_property
     def draws(self) -> tuple[str, ...]:
-        """What replicas compute from their own examples with random numbers that they draw, loops included."""
+        """The results of replicas with random numbers that they draw, loops included."""
         nodes = [self.analysis.nodes[name] for name in self.analysis.order if name in self.replica]
         inside = draws_inside(self.analysis.graph_def, nodes)
         return (*(node.name for node in nodes if is_kind(node.op, Kind.RANDOM)), *inside)

@@ -57,7 +57,7 @@ def _with_sizes(signature: Signature) -> Signature:
 
 
 def _index_of_rows(expression: Expression) -> str | None:
-    """What numbers the rows of the result, or of what is summed; none where an input says how many there are."""
+    """The index that numbers the rows of the result, or of a sum's operand; none where an input says how many."""
     accesses = [operand for operand in (*expression.outputs, *expression.inputs) if isinstance(operand, Access)]
     told = [place for operand in expression.inputs if isinstance(operand, Lengths) for place in operand.dims]
     counted = [_rows(operand) for operand in expression.inputs if isinstance(operand, Access)]

@@ -78,7 +78,7 @@ class GroupJoins:
         return self._shares.total
 
     def made(self, node: Any, copy: Any) -> str:
-        """What a node of a group makes, of which each of its workers computes all.
+        """The result of a node of a group, of which each of its workers computes all.
 
         Args:
             node: The node of the step.
@@ -122,11 +122,11 @@ class GroupJoins:
         return synced
 
     def gradient(self, mark: str, tensor: str, dtype: str, replica: int = 0) -> str:
-        """What a group's gradient, or a term of it, adds to that of the whole batch."""
+        """The share of a group's gradient, or of a term of it, in that of the whole batch."""
         return self._weighted(f"{mark}/replica_{replica}", tensor, self._meetings.weights[mark], dtype)
 
     def part_of_worker(self, mark: str, tensor: str, dtype: str) -> str:
-        """What a worker adds to a gradient that each worker of its group has the same."""
+        """The share of a worker in a gradient that each worker of its group has the same."""
         weighted = self.gradient(mark, tensor, dtype)
         workers = self._out.constant(f"autodist/of_worker/{mark}/count", len(self._layout.members), dtype)
         return self._out.add("RealDiv", f"autodist/of_worker/{mark}", [weighted, workers], T=dtype)
@@ -152,7 +152,7 @@ class GroupJoins:
         return SyncPoint(marks[0], variable, combine, local, marks, dtypes, shapes, members=self._layout.peers)
 
     def _weighted(self, label: str, tensor: str, kind: str, dtype: str) -> str:
-        """What a group without examples has computed counts for nothing, also where it is no number."""
+        """A group's values by their weight; without examples they count for nothing, even if they aren't numbers."""
         factor = self._shares.scalar(kind, 0, dtype)
         is_whole = dtype.startswith(("int", "uint"))
         op = "Mul" if is_whole else "MulNoNan"

@@ -123,7 +123,7 @@ class ReplicaJoins:
         return f"replica_{replica}/{name}" + (f":{index}" if index > 0 else "")
 
     def factor(self, name: str, replica: int) -> tuple[str, str] | None:
-        """What a replica multiplies a gradient with, or divides it by, that it goes on with: the op and the number."""
+        """The factor, or divisor, of a gradient with which a replica goes on: the op and the number."""
         op = self._weights.exchanged(name)
         if op is None:
             return None
@@ -266,7 +266,7 @@ class ReplicaJoins:
         return self.out.sum(f"autodist/local/{label}", terms, dtype)
 
     def _terms(self, label: str, tensor: str, weight: str, share: str, dtype: str) -> list[str]:
-        """What each replica adds to a sum."""
+        """The replicas' terms of a sum."""
         return [
             self._term(f"replica_{r}/autodist/weighted/{label}", tensor, weight, share, dtype, r)
             for r in range(self._count)
@@ -285,7 +285,7 @@ class ReplicaJoins:
         return self._times(name, self.replica_tensor(tensor, replica), factor, dtype, replica)
 
     def _times(self, name: str, tensor: str, factor: str, dtype: str, replica: int) -> str:
-        """What a replica without examples has computed counts for nothing, also where it is no number."""
+        """A replica's values by a factor; without examples they count for nothing, even if they aren't numbers."""
         is_whole = dtype.startswith(("int", "uint"))
         return self.out.add(
             "Mul" if is_whole else "MulNoNan",

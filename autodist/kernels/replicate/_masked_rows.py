@@ -74,7 +74,7 @@ class MaskedRows:
         return self._out.add("SelectV2", f"{name}/seen", [is_one, found, given], T=dtype, device=device)
 
     def looked_up(self, node: Any, looked_up: str, replica: int) -> str:
-        """What a replica has of the rows that are asked for: zeros for those of other parts.
+        """A replica's rows of those that are asked for: zeros for those of other parts.
 
         Args:
             node: The lookup.

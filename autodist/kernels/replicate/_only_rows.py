@@ -1,4 +1,4 @@
-"""What makes a step that is for one number of rows fail where the whole batch has another."""
+"""Guards of a step that is for one number of rows: it fails where the whole batch has another."""
 
 from __future__ import annotations
 

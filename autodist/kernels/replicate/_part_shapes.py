@@ -39,7 +39,7 @@ PICKED = (
     "each replica has a part of the batch, whose rows have other numbers: write `tf.shape(x)[0]` for the number of "
     "rows; to pick examples, give the step a weight for each of them, 0 or 1, `tf.reduce_sum(weights * losses)`"
 )
-"""What to do instead of picking examples by their numbers."""
+"""The alternative to picking examples by their numbers."""
 
 _NUMBERS = (
     "each replica gets a part of the batch, with fewer rows: write `tf.shape(x)[0]` for their number, -1 for it in "
@@ -135,7 +135,7 @@ class _Check:
         self.bodies = FunctionBodies(self.analysis.graph_def)
 
     def _meeting(self, losses: Sequence[str]) -> set[str]:
-        """What replicas compute for losses in which examples meet; of others their gradients say all."""
+        """Values of replicas for losses in which examples meet; of others their gradients say all."""
         dependence = self.analysis.dependence
         return dependence.computed_by_replicas(losses) if dependence.meetings(losses) else set()
 
@@ -306,7 +306,7 @@ class _Check:
         self._refuse(f"{needs}, it {why}{fact}", name, hint)
 
     def _suspects(self, name: str) -> Iterator[tuple[str, str]]:
-        """What has the batch's number of rows without being a part of it, the nearest first, and what to do."""
+        """Tensors with the batch's number of rows that aren't a part of it, the nearest first, and what to do."""
         yield from self._vectors(name)
         seen, queue = {name}, deque([name])
         while queue and len(seen) < _MOST_LOOKED_AT:

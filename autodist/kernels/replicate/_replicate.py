@@ -296,7 +296,7 @@ class _Copier:
         return self.copies[self.copies.clone(node, new_name, inputs, device=device, without=["_class"])]
 
     def _controls(self, name: str, replica: int | None) -> list[str]:
-        """What a copy waits for: the copies of what the original waits for."""
+        """The nodes that a copy waits for: the copies of what the original waits for."""
         waits: set[str] = set()
         seen: set[str] = set()
         stack = [t[1:] for t in self.analysis.nodes[name].input if t.startswith("^")]
@@ -347,5 +347,5 @@ def _make_product(copy: Any, op: str) -> None:
 
 
 def _given_name(name: str, replica: int) -> str:
-    """What is fed to a replica for an input."""
+    """The name of the replica's feed for an input."""
     return f"autodist/given/replica_{replica}/{name}"

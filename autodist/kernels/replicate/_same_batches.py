@@ -1,4 +1,4 @@
-"""What makes a step fail before it changes anything if the workers have different batches."""
+"""Guards of a step: it fails before it changes anything if the workers have different batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BATCHES = "autodist/batches"
 """The placeholder of two numbers that represent the batch."""
 
 DIFFERENT_BATCHES = "autodist: the workers have different batches"
-"""What the error says that ends such a step."""
+"""The message of the error that ends such a step."""
 
 
 def compare_batches(out: NodeList, world_size: int, after: str, joined: Callable[[str, str], str]) -> str:

@@ -157,7 +157,7 @@ class _Builder:
         )
 
     def _given(self, node: Any, replica: int) -> str:
-        """What is fed to a replica: nothing where it has no rows; of what it only borrows, it takes none."""
+        """The feed of a replica: nothing where it has no rows; it takes none of what it only borrows."""
         dtype, name = tensor_dtype(self.nodes, node.name), f"autodist/given/replica_{replica}/{node.name}"
         sizes = [0, *(max(1, dim.size) for dim in node.attr["shape"].shape.dim[1:])]
         none = self.out.constant(f"{name}/none", np.zeros(sizes), dtype)
@@ -172,7 +172,7 @@ class _Builder:
         return self.out.add("StridedSlice", f"replica_{replica}/{node.name}", [name, begin, end, stride], **kinds)
 
     def _given_part(self, node: Any, way: Way, replica: int) -> str:
-        """What is fed to a replica for its part of an argument."""
+        """The feed of a replica for its part of an argument."""
         tile, parts = way.outputs[0], self.plan.tiled.parts
         assert isinstance(tile, Tile)
         copy = self._copied(node, _part_name(node.name, tile, replica), self.layout.replica_device(replica))
@@ -344,7 +344,7 @@ class _Builder:
         return self.editor[self.editor.clone(node, name, inputs, device=device)]
 
     def _controls(self, node: Any) -> list[str]:
-        """What a copy waits for: all copies of what the original waits for."""
+        """The nodes that a copy waits for: all copies of what the original waits for."""
         names = (node_of(t) for t in node.input if t.startswith("^"))
         return sorted({f"^{node_of(made)}" for name in names for made in self.copies.get(name, ())})
 

@@ -56,7 +56,7 @@ class BatchShares:
 
     @property
     def total(self) -> str:
-        """What shares are parts of."""
+        """The whole that shares are parts of."""
         return self._total
 
     def _with(self, name: str, rows: str, instead: Any) -> str:

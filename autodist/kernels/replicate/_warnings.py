@@ -1,4 +1,4 @@
-"""What a user should know about a step that replicas can't compute as one device does."""
+"""Warnings about a step that replicas can't compute as one device does."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def warnings_of(
 
 
 def inexact_of(graph: TrainingGraph, demand: NodeDemand, gradient_reduction: str = "auto") -> tuple[str, ...]:
-    """What differs from one device if each replica computes the loss of its own examples; see :func:`warnings_of`."""
+    """Differences from one device if each replica computes the loss of its own examples; see :func:`warnings_of`."""
     losses = (*_of_losses(graph, demand, gradient_reduction), *_of_sources(graph, demand), *_of_bent(graph, demand))
     return (*losses, *_of_begins(graph, demand), *_of_values(graph, demand))
 

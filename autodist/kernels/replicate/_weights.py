@@ -1,4 +1,4 @@
-"""What replicas' gradients are multiplied with, so that they add up to that of the whole batch.
+"""Weights of replicas' gradients, so that they add up to that of the whole batch.
 
 It is the replica's share of the batch if the loss is a mean, and 1 if it is a sum. A gradient with which
 replicas go on has it at once: see `graph/annotations/_by_tensors.py`.

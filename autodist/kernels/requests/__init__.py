@@ -1,4 +1,4 @@
-"""What a worker's graph has on other workers' devices is asked of these workers."""
+"""Questions to other workers about the parts of a worker's graph that are on their devices."""
 
 from autodist.kernels.requests._requests import Requests
 

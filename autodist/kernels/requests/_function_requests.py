@@ -193,7 +193,7 @@ def _become_shape(node: Any, handle: Any) -> None:
 
 
 def _output_of_read(op: str) -> str | None:
-    """What functions call the output of an op that reads a variable's values; None for any other op."""
+    """The name that functions have for the output of an op that reads a variable's values; None for any other op."""
     from tensorflow.python.framework import op_def_registry
 
     if meaning(op).handle is not Handle.READS or is_kind(op, Kind.SHAPE):

@@ -133,7 +133,7 @@ class _Rewriting:
         return list(found)
 
     def _groups(self, names: Iterable[str]) -> list[list[str]]:
-        """What one question asks for each: nodes of one kind that need nothing, and wait for the same."""
+        """Nodes that one question asks for: of one kind, without needs, and with the same waits."""
         groups: list[list[str]] = []
         latest: dict[Any, tuple[list[str], int]] = {}
         sizes = {variable.handle: variable.size_bytes for variable in self.graph.variables}
@@ -171,20 +171,20 @@ class _Rewriting:
     # What waits for what -------------------------------------------------------------------------------------------
 
     def _waits(self, names: Sequence[str]) -> list[str]:
-        """What some nodes, and what is run along with them, wait for."""
+        """The nodes that some nodes, and those that are run along with them, wait for."""
         members = {member for name in names for member in self.parts[name]}
         before = dict.fromkeys(t for member in members for t in self.nodes[member].input if t.startswith("^"))
         found = dict.fromkeys(wait for tensor in before for wait in self._instead(tensor, names))
         return sorted(wait for wait in found if wait[1:] not in members)
 
     def _inputs(self, name: str) -> list[str]:
-        """What a node of this worker takes; it waits for answers, instead of nodes that are on other workers."""
+        """The inputs of a node of this worker; it waits for answers, instead of nodes that are on other workers."""
         tensors = data_inputs(self.nodes[name])
         waits = self.nodes[name].input[len(tensors) :]
         return [*tensors, *(wait for tensor in waits for wait in self._instead(tensor, [name]))]
 
     def _instead(self, tensor: str, waiting: Sequence[str]) -> list[str]:
-        """What some nodes wait for instead of a node: all that it was run along with, and that may come before them."""
+        """The nodes to wait for instead of another one: all that it was run along with, and that may precede them."""
         name = node_of(tensor)
         if name not in self.far:
             return [tensor]

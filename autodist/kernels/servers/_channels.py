@@ -1,4 +1,4 @@
-"""What workers send to a parameter server, and get from it.
+"""Messages of workers to a parameter server, and back.
 
 By streams to its worker, or, where updates are applied alongside the steps, by queues on its device.
 """

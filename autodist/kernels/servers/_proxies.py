@@ -21,7 +21,7 @@ from autodist.strategies import Strategy
 
 
 def proxy_name(variable: str) -> str:
-    """What the session calls a worker's copy of a variable."""
+    """The name of a worker's copy of a variable in the session."""
     return f"{variable}/proxy"
 
 
@@ -57,7 +57,7 @@ class Proxy:
 
 
 class ProxyWriter:
-    """What a server does for the copies of its variables.
+    """A server's work for the copies of its variables.
 
     Args:
         nodes: Where to add nodes.

@@ -12,7 +12,7 @@ from autodist.kernels.servers._units import ServedUnit
 
 
 class ProxyStreams:
-    """What both ends do for the copies of variables.
+    """The work of both ends for the copies of variables.
 
     Args:
         nodes: Where to add nodes.

@@ -277,15 +277,15 @@ class _Rewriting:
         return [node for nodes in set_ for node in nodes]
 
     def _sent_of(self, unit: str) -> list[str]:
-        """What this worker's gradients of a unit are made by."""
+        """The makers of this worker's gradients of a unit."""
         return [node for point in self.points[unit] for node in self._own(unit, point)]
 
     def _sent_to(self, owner: int) -> list[str]:
-        """What this worker's gradients are made by that go to a worker."""
+        """The makers of this worker's gradients that go to a worker."""
         return [node for name in self.remote if self.owners[name] == owner for node in self._sent_of(name)]
 
     def _own(self, unit: str, point: SyncPoint) -> list[str]:
-        """What this worker's parts of a gradient are made by."""
+        """The makers of this worker's parts of a gradient."""
         return list(dict.fromkeys(node_of(t) for part in self._mine(unit, point) for t in part.tensors(point)))
 
     def _imported_outputs(self) -> tuple[str, ...]:
@@ -322,7 +322,7 @@ class _Rewriting:
             self.nodes.wait_for(write, [arrival for epoch in before for arrival in epoch])
 
     def _points_alive(self) -> list[str]:
-        """What pruning must keep: this worker's parts of remote gradients, and all points that other kernels join."""
+        """The nodes that pruning must keep: this worker's parts of remote gradients, and points of other kernels."""
         mine = [
             node_of(tensor)
             for name in self.remote

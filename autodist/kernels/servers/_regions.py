@@ -58,7 +58,7 @@ class UnitRegions:
         """By node, the units whose synchronized gradients it depends on, as bits."""
 
     def roots(self, unit: str) -> tuple[str, ...]:
-        """What has an effect and is the unit's business."""
+        """The nodes with an effect that are the unit's business."""
         writes = [write for write, owner in self.writes.items() if owner == unit]
         others = [e for e in self._effects if self.behind.get(e, 0) & self._bit[unit] and e not in self.writes]
         return tuple(dict.fromkeys([*writes, *others]))

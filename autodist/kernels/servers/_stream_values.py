@@ -136,7 +136,7 @@ class _Rewriting:
 
 @dataclass(frozen=True)
 class _Need:
-    """What all workers read whole of a variable, and how far from the step's begin it is needed."""
+    """Values that all workers read whole of a variable, and how far from the step's begin they are needed."""
 
     handle: str
     reads: tuple[str, ...]

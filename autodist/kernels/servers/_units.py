@@ -48,7 +48,7 @@ class ServedUnit:
 
 @dataclass(frozen=True)
 class GradientPart:
-    """What one sender adds to a gradient: a replica, or all replicas of a worker together.
+    """One sender's part of a gradient: a replica's, or that of all replicas of a worker together.
 
     Attributes:
         rank: The worker.
@@ -64,7 +64,7 @@ class GradientPart:
         return f"{self.rank}" if self.replica is None else f"{self.rank}_{self.replica}"
 
     def tensors(self, point: SyncPoint) -> tuple[str, ...]:
-        """What the sender's own worker finds in its graph."""
+        """The tensors that the sender's own worker finds in its graph."""
         return point.local if self.replica is None else point.parts[self.replica]
 
 

@@ -60,12 +60,12 @@ class ShardedVariable:
         return self.region.variable.shape
 
     def copy(self, shard: int, tensor: str) -> str:
-        """What a shard has in place of a node or tensor of the whole."""
+        """A shard's name for a node or tensor of the whole."""
         name, index = split_tensor(tensor)
         return f"autodist/partition/{self.number}/shard_{shard}/{name}" + (f":{index}" if index > 0 else "")
 
     def copies(self, name: str) -> list[str]:
-        """What all shards have in place of a node."""
+        """All shards' names for a node."""
         return [self.copy(shard, name) for shard in range(len(self.shards))]
 
     def gradients(self, shard: int) -> tuple[Gradient, ...]:
@@ -187,7 +187,7 @@ class VariableSharding:
         return self.out.clone(node, name, inputs, device=node.device, without=without)
 
     def _controls(self, node: Any, cut: ShardedVariable | None = None, shard: int = 0) -> list[str]:
-        """What a node waits for; a shard's copy waits for its own shard's copies only."""
+        """The nodes that a node waits for; a shard's copy waits for its own shard's copies only."""
         waits: dict[str, None] = {}
         seen: set[str] = set()
         stack = [tensor[1:] for tensor in node.input if tensor.startswith("^")]
@@ -339,7 +339,7 @@ class VariableSharding:
         self._clone(node, cut.copy(shard, name), [*tensors, *self._controls(node, cut, shard)], without)
 
     def _input(self, cut: ShardedVariable, shard: int, node: Any, position: int, tensor: str) -> str:
-        """What a shard's copy of a node takes in place of an input."""
+        """The input of a shard's copy of a node."""
         name, index = split_tensor(tensor)
         if name in self.analysis.handle_of:
             return cut.copy(shard, self.analysis.handle_of[name])

@@ -100,7 +100,7 @@ def _modules_beside(root: Path) -> Iterator[Path]:
 
 
 def _small_data(program: Program, root: Path) -> set[Path]:
-    """What a script reads at ``Path(__file__).parent``; nothing if that is much, which the user shall decide about."""
+    """Data that a script reads at ``Path(__file__).parent``; nothing if they are large: the user decides then."""
     found: set[Path] = set()
     for name in ReadFiles.of(program).next_to_script:
         whole = root / name

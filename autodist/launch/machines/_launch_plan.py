@@ -1,4 +1,4 @@
-"""What to start for a job: one command with its environment per worker."""
+"""The workers to start for a job: one command with its environment for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run may not have, as far as that is known before anything starts."""
+"""Refusals of a run that is not allowed, as far as that is known before anything starts."""
 
 from __future__ import annotations
 

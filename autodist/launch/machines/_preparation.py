@@ -152,8 +152,8 @@ async def _place(address: str, agent: Agent, others: list[str]) -> dict[str, str
     found: dict[str, str] = await agent.call("site.place", timeout_s=_LOOKUP_S, address=address, others=others)
     if not found["address"]:
         raise LaunchError(
-            f"`{address}` has no network interface by which the other hosts could reach it: its address is none of "
-            f"its own, and it has no route to {', '.join(f'`{other}`' for other in others[:3])}",
+            f"`{address}` has no network interface by which the other hosts could reach it: this is not an "
+            f"address of its own, and it has no route to {', '.join(f'`{other}`' for other in others[:3])}",
             hint="give addresses in the resource spec that all hosts can resolve and reach",
         )
     return found

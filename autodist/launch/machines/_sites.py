@@ -1,4 +1,4 @@
-"""What the workers of one machine know about it: where they meet, and where their files are."""
+"""The knowledge of one machine's workers about it: where they meet, and where their files are."""
 
 from __future__ import annotations
 

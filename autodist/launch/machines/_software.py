@@ -23,7 +23,7 @@ _PACKAGES = ("autodist", "tensorflow", "keras")
 
 @dataclass(frozen=True)
 class Software:
-    """What one machine's interpreter has.
+    """The packages of one machine's interpreter.
 
     Attributes:
         python: Its version, ``"3.12.3"``.
@@ -41,7 +41,7 @@ class Software:
 
     @property
     def communicators(self) -> tuple[str, ...]:
-        """What carries gradients there, the fastest first."""
+        """The carriers of gradients there, the fastest first."""
         return carriers.names_of(self.has)
 
     def has(self, carrier: Carrier) -> bool:

@@ -1,4 +1,4 @@
-"""What a run leaves in its directory, and what can be read of it and asked of it from there."""
+"""Files that a run leaves in its directory; from there it can be looked at and asked to end."""
 
 from autodist.launch.run_files._logs import read_logs
 from autodist.launch.run_files._run_directory import RunDirectory, files_of_run, is_launchers_own

@@ -35,7 +35,7 @@ class WatchedMachine:
 
 @dataclass
 class Reachability:
-    """What the machines have found of each other.
+    """The machines' findings about each other.
 
     Attributes:
         since_s: Since when nothing has come back either way, by pair.

@@ -94,7 +94,7 @@ def points_of(course: Progress) -> str:
 
 
 def names_of_points(course: Progress) -> list[str]:
-    """What each of these points is."""
+    """The name of each of these points."""
     return [name for name, speed in zip(course.names, course.speeds, strict=True) if speed is not None]
 
 

@@ -81,7 +81,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class VariableChoices:
-    """What a strategy says about each variable, or each shard, as a table.
+    """A strategy's choices for each variable, or each shard, as a table.
 
     Attributes:
         columns: By header, the cells; no column is empty.
@@ -114,7 +114,7 @@ class SearchPicture:
 
 
 def picture_of(searches: Sequence[Searched], graph: TrainingGraph) -> SearchPicture:
-    """What is shown of searches.
+    """The picture of searches.
 
     Args:
         searches: At least one; several of the same graph on the same cluster.
@@ -180,7 +180,7 @@ def summary_of(searches: Sequence[Searched], courses: Sequence[Progress], graph:
 def choices_of(
     strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec, *, batch_size: int | None = None
 ) -> VariableChoices:
-    """What a strategy says about each variable: the table of ``autodist explain``.
+    """A strategy's choices for each variable: the table of ``autodist explain``.
 
     Args:
         strategy: S.

@@ -1,4 +1,4 @@
-"""What the pictures say, in words: above them, and instead of them for those who can't see them."""
+"""The words of the pictures: above them, and instead of them for those who can't see them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def short_name(name: str) -> str:
 
 
 def about_progress(courses: Sequence[Progress]) -> str:
-    """What the progress curve shows."""
+    """The message of the progress curve."""
     parts = []
     for course in courses:
         known = [(n, speed) for n, speed in enumerate(course.best, 1) if speed is not None]
@@ -111,11 +111,11 @@ def about_progress(courses: Sequence[Progress]) -> str:
 
 
 def about_predictions(data: PredictedAgainstMeasured) -> str:
-    """What predicted against measured shows; why it is not drawn, if there is nothing to draw."""
+    """The message of predicted against measured; why it is not drawn, if there is nothing to draw."""
     if not data.points:
         return "Nothing was predicted: the search had no simulator, or tried only what users know."
     unit = "milliseconds per step" if data.are_seconds else "ranks, as the scores are not seconds"
-    right = "" if data.pairwise is None else f" The faster of two was told in {100 * data.pairwise:.0f} % of all pairs."
+    right = "" if data.pairwise is None else f" The faster of two was predicted in {100 * data.pairwise:.0f} % of all pairs."
     return f"Predictions for {counted(len(data.points), 'trial')} against their measurements, in {unit}.{right}"
 
 
@@ -130,12 +130,12 @@ def about_importance(data: Importance) -> str:
 
 
 def about_effects(effects: Sequence[ChoiceEffect]) -> str:
-    """What the bars show."""
+    """The message of the bars."""
     return "Lost R²: " + ", ".join(f"{effect.name} {max(effect.loss, 0):.2f}" for effect in effects) + "."
 
 
 def about_choices(picture: SearchPicture) -> str:
-    """What the table leaves out, and how to get the rest."""
+    """The rows that the table leaves out, and how to get them."""
     best = f"autodist best --study {picture.summary.best_study} --trial {picture.summary.best.number}"
     left_out = f"{picture.choices.left_out} smaller shards are left out. " if picture.choices.left_out else ""
     return f"{left_out}MB are those of a shard; sent MB what the busiest host sends of it. The whole of it: {best}"

@@ -1,4 +1,4 @@
-"""What the simulator predicted for strategies before they were measured, against what they take."""
+"""Predictions for strategies before they were measured, against the times that they take."""
 
 from __future__ import annotations
 

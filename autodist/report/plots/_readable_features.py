@@ -23,7 +23,7 @@ _Column: TypeAlias = "tuple[str, str]"
 
 @dataclass(frozen=True)
 class ChoiceFeatures:
-    """What strategies chose.
+    """The choices of strategies.
 
     Attributes:
         values: Shape (strategies, columns); columns in which all strategies are alike are left out.
@@ -117,6 +117,6 @@ def _of_shard(shard: ShardConfig, groups: Mapping[tuple[str, int], int]) -> Iter
 
 
 def _group(shard: ShardConfig) -> tuple[str, int] | None:
-    """What carries what travels with a shard, and its number; None if nothing does."""
+    """The carrier of the values that travel with a shard, and its number; None if none do."""
     carrier, number = shard.synchronizer.carrier, shard.synchronizer.group_number
     return None if carrier is None or number is None else (carrier, number)

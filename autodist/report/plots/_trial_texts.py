@@ -1,4 +1,4 @@
-"""What a picture says about one trial: its name, for a mouse pointer, and how far its steps are apart."""
+"""Words of a picture about one trial: its name, for a mouse pointer, and how far its steps are apart."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ class CheckpointFiles:
             raise UsageError(f"no checkpoint in `{self._directory}` can be read:{lines}", hint=_ELSEWHERE)
 
     def _missing(self) -> list[str]:
-        """What the listing names, and is not there."""
+        """Files that the listing names, and that aren't there."""
         is_ignored = self._record.is_ignored(self._directory / LISTING)
         return [] if is_ignored else [n for n in listed(self._directory) if not self._is_there(n)]
 

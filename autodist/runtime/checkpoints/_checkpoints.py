@@ -27,19 +27,19 @@ _MOST_FAILURES = 3
 
 
 class CheckpointKind(enum.Enum):
-    """What writes checkpoints; each needs other things in a position, whose ``kind`` says which."""
+    """A writer of checkpoints; each needs other things in a position, whose ``kind`` says which."""
 
     LOOP = "loop"
     FIT = "fit"
 
     @property
     def writer(self) -> str:
-        """What users call it."""
+        """Its name for users."""
         return "`ad.checkpoint`" if self is CheckpointKind.LOOP else "`autodist.BackupAndRestore`"
 
     @classmethod
     def of(cls, position: Mapping[str, Any]) -> CheckpointKind | None:
-        """What has written a position; None if unknown."""
+        """The writer of a position; None if unknown."""
         if "kind" in position:
             return next((kind for kind in cls if kind.value == position["kind"]), None)
         if "data" in position:  # older ones don't say so
@@ -252,12 +252,12 @@ def _check(directory: Any, keep: Any) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What the disk says, without the file that TensorFlow names before it."""
+    """The disk's message, without the file that TensorFlow names before it."""
     return said_by(error).rpartition("; ")[2]
 
 
 def _root(trackables: Mapping[str, Any], variables: Iterable[Any], **own: Any) -> Any:
-    """What is written or read; of the variables those that TensorFlow does not find in the trackables by itself.
+    """The object that is written or read, with those of the variables that TensorFlow does not find by itself.
 
     It does not find the state of Keras' random generators.
     """

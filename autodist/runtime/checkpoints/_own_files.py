@@ -79,7 +79,7 @@ class OwnCheckpoint:
 
 @dataclass
 class OwnRecord:
-    """What AutoDist has written into a directory; kept in a file of it.
+    """AutoDist's own files in a directory; recorded in a file of it.
 
     Attributes:
         path: Path of the record.

@@ -68,7 +68,7 @@ class Arguments:
 
     @property
     def key(self) -> Any:
-        """What two calls must share to be served by one trace: everything but the batch size and the values."""
+        """The key that two calls must share to be served by one trace: everything but the batch size and the values."""
         given = zip(self.arrays, self.split, strict=True)
         return self.given, self.split, tuple(len(array) for array, is_split in given if array.ndim and not is_split)
 
@@ -80,7 +80,7 @@ class Arguments:
 
     @property
     def kind(self) -> Any:
-        """What two calls share whose arrays have the same places, types and ranks."""
+        """The key of calls whose arrays have the same places, types and ranks."""
         return tuple((a.dtype.str, a.ndim) for a in self.arrays), self.form
 
     def bind(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from autodist.errors import UsageError
 
 
 class _Given(np.ndarray):
-    """What ``ad.shard`` yields.
+    """An element of ``ad.shard``.
 
     Attributes:
         note: A hash of the global batch that it comes from; None where there is none.

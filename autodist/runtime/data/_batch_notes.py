@@ -1,4 +1,4 @@
-"""What a sharded dataset tells about a global batch, along with a worker's rows.
+"""Notes about a global batch, which come along with a worker's rows of a sharded dataset.
 
 A note travels in the first tensor's place, next to it, so that it passes through what others do to the other tensors,
 such as the example weights that Keras makes from labels.

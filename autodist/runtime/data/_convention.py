@@ -1,4 +1,4 @@
-"""What a batch and a loss mean in a scope."""
+"""The meaning of a batch and a loss in a scope."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autodist.errors import UsageError
 
 @dataclass(frozen=True)
 class Convention:
-    """What a batch and a loss mean.
+    """The meaning of a batch and a loss.
 
     Attributes:
         batch: ``"global"``: a step receives the whole batch, on every worker the same; ``"local"``: each worker brings

@@ -126,7 +126,7 @@ def _takes_what_is_ready(node: Any) -> bool:
 
 
 def _orders_in_graph(node: Any) -> set[str]:
-    """What the operations up to a node say about the order; of this kind the object in Python does not keep it."""
+    """Orders that the operations up to a node ask for; of this kind the object in Python does not keep it."""
     import tensorflow as tf
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.data.ops.options import ExternalStatePolicy
@@ -188,7 +188,7 @@ def _is_known(node: Any) -> bool:
 
 
 def name_of(node: Any) -> str:
-    """What TensorFlow calls a kind of dataset."""
+    """TensorFlow's name for a kind of dataset."""
     return type(node).__name__.strip("_")
 
 

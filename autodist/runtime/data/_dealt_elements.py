@@ -45,7 +45,7 @@ class PassRead:
 
 
 class BlocksRead:
-    """What each pass over a dataset has read of its source.
+    """The parts of its source that each pass over a dataset has read.
 
     Args:
         listed: A hash of the names of the files that the source reads; 0 if it reads none.

@@ -15,7 +15,7 @@ _LOG = logging.getLogger("autodist")
 
 
 class LocalBatches:
-    """What loops over sharded datasets and steps know of each other.
+    """The mutual knowledge of loops over sharded datasets and of steps.
 
     Args:
         worker: This process.
@@ -35,7 +35,7 @@ class LocalBatches:
         self._has_warned = False
 
     def passes(self) -> DatasetPasses:
-        """What the loops over one sharded dataset need of steps."""
+        """The needs of the loops over one sharded dataset."""
         self._datasets += 1
         coordinator, number = self._worker.coordinator, itertools.count()
         prefix = f"ends/{self._scope}/{self._datasets}"

@@ -71,7 +71,7 @@ class WorkerShares:
 
 @dataclass(frozen=True)
 class DatasetPasses:
-    """What the loops over a sharded dataset have to do with the engine.
+    """The business of the loops over a sharded dataset with the engine.
 
     Attributes:
         handed_out: Called with True before a loop over the dataset gets a batch, with False when the loop ends.

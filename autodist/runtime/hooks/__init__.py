@@ -1,4 +1,4 @@
-"""What of the program is intercepted while a scope is open: functions, optimizers, variables, TensorFlow 1 sessions."""
+"""The parts of the program that are intercepted while a scope is open: functions, optimizers, variables, sessions."""
 
 from autodist.runtime.hooks._attribute_patches import Patches
 from autodist.runtime.hooks._eager_updates import eagerly_alike

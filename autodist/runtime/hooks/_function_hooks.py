@@ -1,4 +1,4 @@
-"""What trains inside a scope without being asked to: ``tf.function``s and optimizers, intercepted while it is open."""
+"""Training inside a scope that does not ask for it: ``tf.function``s and optimizers, intercepted while it is open."""
 
 from __future__ import annotations
 

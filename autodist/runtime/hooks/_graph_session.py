@@ -29,7 +29,7 @@ _LOG = logging.getLogger("autodist")
 
 @dataclass(frozen=True)
 class _Program:
-    """What a call of ``run`` with certain fetches and feeds does.
+    """The work of a call of ``run`` with certain fetches and feeds.
 
     Attributes:
         function: Takes what is fed, then what is drawn from iterators.
@@ -168,7 +168,7 @@ class GraphSession:
         return [drawn[n] if n in drawn else None if _is_operation(n) else _numpy(next(tensors)) for n in names]
 
     def _draw(self, names: Sequence[str]) -> dict[str, np.ndarray]:
-        """What iterators in the graph give next, all that one of them gives at once."""
+        """The next elements of iterators in the graph, all that one of them gives at once."""
         found: dict[str, np.ndarray] = {}
         for node in dict.fromkeys(map(node_of, names)):
             if node not in self._drawings:
@@ -179,7 +179,7 @@ class GraphSession:
         return {name: found[name] for name in names}
 
     def _arguments(self, given: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
-        """What a training step is called with: its batch, and what is not split."""
+        """The arguments of a training step: its batch, and those that are not split."""
         whole = [name for name in given if self._is_whole(name)]
         if given and not any(self.graph.as_graph_element(n).shape.rank != 0 for n in given if n not in whole):
             self._refuse_fixed(whole)

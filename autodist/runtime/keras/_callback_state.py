@@ -1,4 +1,4 @@
-"""What Keras' own callbacks count from epoch to epoch, in and out of a checkpoint."""
+"""Counts of Keras' own callbacks from epoch to epoch, in and out of a checkpoint."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def hook_evaluation(patches: Patches, engine: Engine | ReferenceEngine, files: F
 
 
 class _EvaluationHooks:
-    """What replaces methods of Keras' trainer, and what they share."""
+    """Replacements of methods of Keras' trainer, and their common state."""
 
     def __init__(self, engine: Engine | ReferenceEngine, files: FilesAside) -> None:
         self._engine = engine
@@ -57,7 +57,7 @@ class _EvaluationHooks:
                 setattr(model, name, function.whole)
 
     def making(self, name: str, kind: type[_SharedFunction]) -> Callable[[Any], Any]:
-        """What replaces the method that makes a model's function of this name."""
+        """The replacement of the method that makes a model's function of this name."""
 
         def wrap(original: Any) -> Any:
             @functools.wraps(original)
@@ -163,7 +163,7 @@ class _SharedFunction:
 
 
 class _TestFunction(_SharedFunction):
-    """What ``evaluate`` calls once per ``steps_per_execution`` batches, with an iterator of batches."""
+    """The function that ``evaluate`` calls once per ``steps_per_execution`` batches, with an iterator of batches."""
 
     def __call__(self, iterator: Any) -> Any:
         if not self._is_shared():
@@ -184,7 +184,7 @@ class _TestFunction(_SharedFunction):
 
 
 class _PredictFunction(_SharedFunction):
-    """What ``predict`` calls with ``steps_per_execution`` batches."""
+    """The function that ``predict`` calls with ``steps_per_execution`` batches."""
 
     def __call__(self, batches: Sequence[Any]) -> Any:
         if not self._is_shared():

@@ -116,7 +116,7 @@ class _Caught:
         return opened
 
     def moved(self, original: Any) -> Any:
-        """What is aside moves there; the chief moves what is not."""
+        """Move a file that is aside there; the chief moves what is not."""
 
         @functools.wraps(original)
         def move(source: Any, target: Any, **kwargs: Any) -> None:
@@ -132,7 +132,7 @@ class _Caught:
         return move
 
     def removed(self, original: Any) -> Any:
-        """What is aside is removed there; the chief removes what is not."""
+        """Remove a file that is aside there; the chief removes what is not."""
 
         @functools.wraps(original)
         def remove(path: Any, *args: Any, **kwargs: Any) -> None:

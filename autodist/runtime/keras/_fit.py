@@ -39,7 +39,7 @@ def hook_fit(
 
 
 class FitHooks:
-    """What replaces methods of Keras' trainer, and what they share."""
+    """Replacements of methods of Keras' trainer, and their common state."""
 
     def __init__(
         self, engine: Engine | ReferenceEngine, shard: Callable[[Any], ShardedDataset], files: FilesAside
@@ -57,11 +57,11 @@ class FitHooks:
             model.train_function = None
 
     def train_function(self, model: Any) -> TrainFunction:
-        """What ``fit`` calls with an iterator."""
+        """The function that ``fit`` calls with an iterator."""
         return TrainFunction(model, self._engine)
 
     def make_train_function(self, original: Any) -> Any:
-        """What makes the function that ``fit`` calls with an iterator."""
+        """Make the function that ``fit`` calls with an iterator."""
 
         @functools.wraps(original)
         def make_train_function(model: Any, force: bool = False) -> Any:
@@ -234,7 +234,7 @@ def _callbacks(arguments: dict[str, Any]) -> list[Any]:
 
 
 class TrainFunction:
-    """What ``fit`` calls once per ``steps_per_execution`` batches, with an iterator of batches."""
+    """The function that ``fit`` calls once per ``steps_per_execution`` batches, with an iterator of batches."""
 
     def __init__(self, model: Any, engine: Engine | ReferenceEngine) -> None:
         self._model = model
@@ -275,7 +275,7 @@ class TrainFunction:
 
     @functools.cached_property
     def _plain_step(self) -> Callable[..., Any]:
-        """What Keras makes from it, for one device."""
+        """Keras' own function of it, for one device."""
         import tensorflow as tf
 
         made: Callable[..., Any] = tf.function(self._step, reduce_retracing=True)

@@ -49,7 +49,7 @@ class _Fit2Hooks(FitHooks):
     """As for Keras 3; what differs is how ``fit`` comes to its batches."""
 
     def train_function(self, model: Any) -> TrainFunction:
-        """What ``fit`` calls with an iterator."""
+        """The function that ``fit`` calls with an iterator."""
         return _Train2Function(model, self._engine)
 
     def fit(self, original: Any) -> Any:

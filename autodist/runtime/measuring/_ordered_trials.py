@@ -70,7 +70,7 @@ class TrialKeys:
         return f"trials/{self.number}/count/{turn}"
 
     def answer(self, turn: int, rank: int) -> str:
-        """What a worker answers: as JSON, the seconds of its steps, or why there are none. Turn 0 is the rewriting."""
+        """A worker's answer: as JSON, the seconds of its steps, or why there are none. Turn 0 is the rewriting."""
         return f"trials/{self.number}/answer/{turn}/{rank}"
 
 
@@ -209,7 +209,7 @@ class _Trial:
 
 
 class _FloorTrial(_Trial):
-    """What this worker computes from a step, alone but at the same time as all others: no strategy is faster.
+    """This worker's part of a step, computed alone but at the same time as all others: no strategy is faster.
 
     It is the step of a cluster of this host. Its replicas sum their gradients among themselves, and update the values.
     """
@@ -234,7 +234,7 @@ class _FloorTrial(_Trial):
 
 
 def _part_of_host(graph: TrainingGraph, arguments: Arguments, spec: ResourceSpec, rank: int) -> Arguments:
-    """What the replicas of a host get of a batch."""
+    """The rows of a batch that a host's replicas get."""
     before = sum(len(host.replica_devices) for host in spec.hosts[:rank])
     behind = before + len(spec.hosts[rank].replica_devices)
 
@@ -266,7 +266,7 @@ def _reason(error: Exception) -> str:
 
 
 def _message(error: Exception) -> str:
-    """What an error says, the line that says most first; the middle of a long text is left out."""
+    """An error's message, its most telling line first; the middle of a long text is left out."""
     text = error.message if isinstance(error, AutoDistError) else str(error)
     lines = [line.rstrip() for line in text.splitlines() if line.strip() and not _HEADING.fullmatch(line.strip())]
     told = "\n".join([f"{type(error).__name__}: {lines[0].strip() if lines else ''}", *lines[1:]])

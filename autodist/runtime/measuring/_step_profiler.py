@@ -58,7 +58,7 @@ class ProfileOrder:
             )
 
     def encode(self) -> bytes:
-        """What is sent to a worker."""
+        """The bytes that are sent to a worker."""
         return _WORD + json.dumps(asdict(self)).encode()
 
     @classmethod
@@ -102,7 +102,7 @@ class StepProfiler:
 
     @property
     def subject(self) -> TraceSubject:
-        """What is run, and on what."""
+        """The graph that is run, and its arguments."""
         shapes = tuple(tuple(map(int, array.shape)) for array in self._arguments.arrays)
         return TraceSubject(_device(self._host), self._batch_size, shapes)
 
@@ -181,7 +181,7 @@ def _batch_size(graph: TrainingGraph, arguments: Arguments, replicas: int) -> in
 
 
 def _without_updates(graph: TrainingGraph) -> list[str]:
-    """What to run of a step: the gradients, and the results and effects for which no gradient is needed."""
+    """The nodes of a step to run: gradients, and the results and effects for which no gradient is needed."""
     marks = [node_of(t) for v in graph.trainable for gradient in v.gradients for t in gradient.tensors]
     trained = {v.handle for v in graph.variables if v.role in (Role.TRAINABLE, Role.SLOT)}
     updates = [write.node for write in graph.analysis.writes.values() if not trained.isdisjoint(write.handles)]

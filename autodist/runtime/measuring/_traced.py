@@ -35,7 +35,7 @@ def node_times(steps: Sequence[Any], step_s: float, prefix: str) -> dict[str, No
 
 
 class _Step:
-    """What has run in one traced step, as arrays."""
+    """One traced step, as arrays."""
 
     def __init__(self, metadata: Any, prefix: str) -> None:
         stats = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]

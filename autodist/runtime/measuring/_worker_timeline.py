@@ -24,7 +24,7 @@ _STREAMED: dict[str, Kind] = {"AutodistSend": "push", "AutodistReceive": "pull",
 def worker_timeline(
     metadata: Any, rank: int, prefix: str, start_s: float, end_s: float, offset_s: float
 ) -> WorkerTimeline:
-    """What a worker's session ran in one step.
+    """The timeline of a worker's session in one step.
 
     Args:
         metadata: The ``RunMetadata`` of the step.
@@ -38,7 +38,7 @@ def worker_timeline(
 
 
 def clock_offset_s(coordinator: CoordinatorClient) -> float:
-    """What has to be added to this process' clock to have the launcher's, as the fastest of some questions tells it."""
+    """Seconds to add to this process' clock to have the launcher's, as the fastest of some questions tells them."""
     _, offset_s = min(_asked(coordinator) for _ in range(_PINGS))
     return offset_s
 
@@ -87,7 +87,7 @@ def _kind(op: str, is_own: bool) -> Kind:
 
 @functools.cache
 def _collectives() -> tuple[str, ...]:
-    """What the types of collectives begin with."""
+    """The first words of the types of collectives."""
     return tuple(carrier.op_prefix for carrier in carriers.carriers() if carrier.op_prefix)
 
 

@@ -22,7 +22,7 @@ _ACCEPT4 = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.
 _KINDS = {"accept": _ACCEPT, "accept4": _ACCEPT4}
 
 _kept: list[Any] = []
-"""What TensorFlow calls from now on, as long as the process lives."""
+"""The function that TensorFlow calls from now on, as long as the process lives."""
 _admitted: dict[int, frozenset[IpAddress]] = {}
 """By port of this run, the machines that may connect."""
 _strangers = RejectedPeers()
@@ -88,9 +88,9 @@ def _why_not(descriptor: int) -> str | None:
         return None
     local = _socket_of(peer, own)
     if local is None:  # its other end is on another machine
-        return None if ip_of(peer[0]) in addresses else f"{ip_of(peer[0])}, which is none of the cluster's machines"
+        return None if ip_of(peer[0]) in addresses else f"{ip_of(peer[0])}, which is not a machine of the cluster"
     if local.user is None:
-        return "somebody of this machine who has left already"
+        return "a process of this machine that has ended already"
     return None if local.user in (os.geteuid(), 0) else f"user {local.user} of this machine"
 
 

@@ -22,7 +22,7 @@ _LIBRARIES = "libtensorflow"
 _BIND = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, use_errno=True)
 
 _kept: list[Any] = []
-"""What may be called once more by a thread that had read a slot before it was restored."""
+"""Functions that may be called once more by a thread that had read a slot before it was restored."""
 
 
 @contextmanager

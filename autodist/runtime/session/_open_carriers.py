@@ -14,7 +14,7 @@ _OPENED: set[str] = set()
 
 
 class WorkerProcess:
-    """What carriers see of a worker.
+    """A worker, as carriers see it.
 
     Args:
         worker: This process.

@@ -1,4 +1,4 @@
-"""What workers ask each other for between steps: values of variables that live in the other's session.
+"""Questions of workers to each other between steps: values of variables that live in the other's session.
 
 Streams carry what every step needs, at the same place in all workers' steps. What the program looks at, what is saved,
 and what a step that trains nothing reads, is asked for by one worker at any time; a thread of the other answers, with

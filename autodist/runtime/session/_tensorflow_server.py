@@ -27,7 +27,7 @@ class _ProcessServer:
         self._server: Any = None
 
     def target(self, worker: Worker, config: Any) -> str:
-        """What a session connects to; the first call starts the server and waits for those of the other workers.
+        """The address that a session connects to; the first call starts the server and waits for the others'.
 
         Args:
             worker: This process.
@@ -63,7 +63,7 @@ def _start(worker: Worker, config: Any) -> Any:
             server = tf.distribute.Server(cluster, job_name="worker", task_index=worker.rank, config=config)
     if not admitted:
         _LOG.warning(
-            "TensorFlow's libraries are others than expected: its server on port %d serves anybody who connects, and "
+            "TensorFlow's libraries are not the expected ones: its server on port %d serves anybody who connects, and "
             "runs code for them: keep the port behind a firewall",
             port,
         )

@@ -1,4 +1,4 @@
-"""What is known of the program's variables: in which parts the session holds them, and which workers have these."""
+"""The program's variables: in which parts the session holds them, and which workers have these."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SessionVariable:
 
 @dataclass
 class ProgramVariable:
-    """What is known of one of the program's variables."""
+    """The facts about one of the program's variables."""
 
     handle: Any
     dtype: Any
@@ -68,7 +68,7 @@ class ProgramVariable:
     # The program's own
 
     def value(self) -> np.ndarray:
-        """What it has, in its own memory.
+        """Its values, in its own memory.
 
         Raises:
             WorkerFailed: It is lost.

@@ -77,7 +77,7 @@ class StateStore:
     # What the program assigns ------------------------------------------------------------------------------------
 
     def take_assigned(self) -> list[str]:
-        """What the program may have assigned since the last call; not random generators: each worker has its own."""
+        """The variables that the program may have assigned since the last call, without random generators."""
         names = sorted(self._assigned - self._seeds)
         self._assigned.clear()
         return names
@@ -365,7 +365,7 @@ class StateStore:
         self.host.outdated.update(part.name for name in names for part in self._copies[name].parts)
 
     def _parts_to_write(self, name: str) -> Iterator[tuple[str, np.ndarray]]:
-        """What this worker writes to the session of one variable."""
+        """This worker's parts of one variable, to be written to the session."""
         mine = [part for part in self._copies[name].parts if part.is_mine]
         if not mine:
             return

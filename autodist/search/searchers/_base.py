@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from autodist.search.space import Catalogue, Space
 
 Score: TypeAlias = Callable[[Proposals], Floats]
-"""What a simulator expects of proposals: the smaller, the better."""
+"""A simulator's expectations of proposals: the smaller, the better."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Searcher(abc.ABC):
     """
 
     name: ClassVar[str]
-    """What users call it."""
+    """Its name for users."""
 
     def __init__(self, space: Space, catalogue: Catalogue, seed: int = 0) -> None:
         self.space = space

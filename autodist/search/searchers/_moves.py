@@ -62,7 +62,7 @@ def neighbours(
 
 
 def _ways(parents: Proposals, space: Space, chance: np.random.Generator) -> Ints:
-    """What is changed of each; a choice where there is no server or group to change."""
+    """The part of each that is changed; a choice where there is no server or group to change."""
     ways = chance.choice(len(_LIKELY), len(parents), p=_LIKELY).astype(np.int32)
     some_served = np.bincount(parents.table.strategy, parents.is_served, len(parents)) > 0
     some_grouped = np.bincount(parents.table.strategy, is_dense(parents.table), len(parents)) > 1

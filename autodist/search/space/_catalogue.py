@@ -1,4 +1,4 @@
-"""What each choice of each unit sends, computed once, so that proposals are put together by indexing."""
+"""The bytes of each choice of each unit, computed once, so that proposals are put together by indexing."""
 
 from __future__ import annotations
 

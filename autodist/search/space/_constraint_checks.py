@@ -86,7 +86,7 @@ def _near(names: Sequence[str]) -> str:
 
 
 def _choices(config: VariableConfig, graph: GraphConfig) -> Iterable[Choice]:
-    """What a config chooses for each of its shards."""
+    """A config's choices for each of its shards."""
     for shard in dict.fromkeys(config.shards):
         chosen = shard.synchronizer.choice(graph)
         yield dataclasses.replace(chosen, partition=config.partition, compressor=shard.compressor)

@@ -1,4 +1,4 @@
-"""What users pin and forbid, and what is known of good strategies: algorithms 9 and 10 of the thesis."""
+"""The rules that users pin and forbid, and those known of good strategies: algorithms 9 and 10 of the thesis."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def balanced_servers(
 
 
 class _Memory:
-    """What the hosts of each proposal have left."""
+    """The memory that the hosts of each proposal have left."""
 
     def __init__(self, free: npt.NDArray[np.float32], needs: npt.NDArray[np.float32]) -> None:
         self._free = free

@@ -192,7 +192,7 @@ class Space:
         return f"drop more than one of {', '.join(f'`{rule}`' for rule in self.rules)}"
 
     def _without(self, rule: Rule) -> Space:
-        """What it would be without a rule."""
+        """The space without a rule."""
         other = copy.copy(self)
         other.rules = tuple(one for one in self.rules if one is not rule)
         other._choose()

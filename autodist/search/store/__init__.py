@@ -1,4 +1,4 @@
-"""What is kept of trials: in one SQLite file, in files to publish, and as data to learn from."""
+"""Trials that are kept: in one SQLite file, in files to publish, and as data to learn from."""
 
 from autodist.search.store._datasets import DataSet, data_sets, floor_of, graph_of
 from autodist.search.store._drift import Drift, drift_of, steady

@@ -1,4 +1,4 @@
-"""What a trial store holds, as data to learn from."""
+"""The contents of a trial store, as data to learn from."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def data_sets(
     studies: Sequence[Study] | None = None,
     chosen: Callable[[list[Known]], list[Known]] | None = None,
 ) -> Iterator[DataSet]:
-    """What was measured, by graph and cluster; studies of the same ones together.
+    """The measured trials, by graph and cluster; studies of the same ones together.
 
     Measurements that were cut short, since a strategy was hopeless, count as well: they are of its first steps.
 

@@ -17,7 +17,7 @@ from autodist.simulator import accuracy_of
 
 @dataclass(frozen=True)
 class Noise:
-    """What is known of the noise in the trials of one search.
+    """The noise in the trials of one search.
 
     Attributes:
         trials: Strategies that were measured.
@@ -87,7 +87,7 @@ def _measurements(trial: Trial) -> list[Measurement]:
 
 
 def _repeated(taken: Collection[list[Measurement]]) -> list[list[Measurement]]:
-    """What was measured several times; what shows the drift is not judged by it, if there is anything else."""
+    """Strategies measured several times; what shows the drift is not judged by it, if there is anything else."""
     repeated = [own for own in taken if len(own) > 1]
     most = max(map(len, repeated), default=0)
     return [own for own in repeated if len(own) < most] or repeated
@@ -112,7 +112,7 @@ def _agreement(several: Sequence[Sequence[Measurement]]) -> float:
 
 
 def _ceiling(several: Sequence[Sequence[Measurement]], spread: float) -> float:
-    """What an oracle reaches: true times are spread as means are, less by the noise that these have themselves."""
+    """The score of an oracle: true times are spread as means are, less by the noise that these have themselves."""
     if len(several) < 2:
         return math.nan
     means = np.array([statistics.fmean(_logs(own)) for own in several])

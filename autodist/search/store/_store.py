@@ -285,7 +285,7 @@ class TrialStore:
             ]
 
     def measured(self, study: Study) -> list[Known]:
-        """What is known of a study's measured trials without reading their strategies, which takes longer."""
+        """The facts about a study's measured trials without reading their strategies, which takes longer."""
         query = "SELECT number, steps, length(strategy) FROM trials WHERE study = ? AND steps NOT NULL ORDER BY number"
         of_study = f"SELECT number, {_OF_MEASUREMENT} FROM measurements WHERE study = ?"
         with self._told():
@@ -307,7 +307,7 @@ class TrialStore:
             self._insert("measurements", "IGNORE", self._rows_of(study, FLOOR, *numbered))
 
     def floor(self, study: Study) -> tuple[Measurement, ...]:
-        """What was stored by :meth:`add_floor`."""
+        """The measurements stored by :meth:`add_floor`."""
         query = f"SELECT {_OF_MEASUREMENT} FROM measurements WHERE study = ? AND number = ?"
         with self._told():
             return measurements_of(self._connection.execute(query, (study.id, FLOOR)).fetchall())

@@ -166,6 +166,6 @@ def _trial(row: dict[str, object]) -> Trial:
 
 
 def _measurement(row: Mapping[str, Any]) -> Measurement:
-    """What files say about a measurement; those of older versions neither when it was nor by which version."""
+    """Read a measurement from a file's words; those of older versions say neither when it was nor by which version."""
     taken = tuple(row["steps_s"]), row["warm_up"], row["prepared_s"]
     return Measurement(*taken, row.get("round", 0), row.get("version", ""), row.get("ended_s", 0.0))

@@ -88,7 +88,7 @@ def text_of(rules: Sequence[Rule]) -> str:
 
 
 def rules_of(text: str) -> tuple[Rule, ...]:
-    """What :func:`text_of` has written."""
+    """Read the rules that :func:`text_of` has written."""
     return tuple(Rule(**rule) for rule in json.loads(text))
 
 

@@ -1,4 +1,4 @@
-"""What a trial is: one strategy measured, or why it could not be."""
+"""A trial: one strategy measured, or why it could not be."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Reason = Literal["memory", "timeout", "crash", "error", "refused"]
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a strategy takes.
+    """The time that a strategy takes.
 
     Attributes:
         steps_s: Seconds of each measured step on the slowest worker, in their order.
@@ -94,7 +94,7 @@ class Trial:
 
     @property
     def counted(self) -> tuple[Measurement, ...]:
-        """What counts: the measurements after the first one, as far as there are any.
+        """The measurements that count: those after the first one, as far as there are any.
 
         A trial that is chosen of many by its first measurement was also lucky; later measurements are not.
         """

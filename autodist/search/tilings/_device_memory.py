@@ -1,4 +1,4 @@
-"""What each device keeps in a tiling, and the tiling that keeps within a limit."""
+"""The memory of each device in a tiling, and the tiling that keeps within a limit."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class TooWide(Exception):
 
 @dataclass(frozen=True)
 class CostFactor:
-    """What each assignment of some variables costs.
+    """The cost of each assignment of some variables.
 
     Attributes:
         scope: The variables, each once.

@@ -1,4 +1,4 @@
-"""What operators cost, as tables over the layouts of their tensors: the least over the ways to cut them."""
+"""Costs of operators, as tables over the layouts of their tensors: the least over the ways to cut them."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Tables:
         return float(costs[place, 0]), among[place]
 
     def once(self, layouts: Sequence[States], ways: Sequence[Combination]) -> float:
-        """What is moved if a tensor that several operators need in one form is brought into it once.
+        """The move if a tensor that several operators need in one form is brought into it once.
 
         Args:
             layouts: By tensor, how it lies.
@@ -154,7 +154,7 @@ class Tables:
         return shares_between(self.lengths, rank, self.tiles)
 
     def _halo(self, combination: Combination, place: int, tensor: CoarseTensor) -> float:
-        """What neighbours give each other besides their own parts, as a share of a tensor."""
+        """The rows that neighbours give each other besides their own parts, as a share of a tensor."""
         total = 0.0
         for form in set(combination):
             if not form.halos or not form.halos[place]:

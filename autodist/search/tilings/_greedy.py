@@ -108,5 +108,5 @@ class _Greedy:
         return self._costs[variable]
 
     def cost(self) -> float:
-        """What the chosen values cost."""
+        """The cost of the chosen values."""
         return sum(float(f.costs[tuple(int(self.remaining[v][0]) for v in f.scope)]) for f in self._factors)

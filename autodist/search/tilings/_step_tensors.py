@@ -102,7 +102,7 @@ class StepTensors:
         return [normalize(tensor) for tensor in data_inputs(node)]
 
     def expression(self, node: Any) -> Expression | None:
-        """What a node computes, in indices whose sizes are all known; None where that is not said."""
+        """The computation of a node, in indices whose sizes are all known; None where that is not said."""
         inputs = self.inputs(node)
 
         def constant(place: int) -> Any:
@@ -143,7 +143,7 @@ class StepTensors:
         return True
 
     def _tie_updates(self) -> None:
-        """What is computed element by element with a variable, or with what is tied to one, lies as it does."""
+        """Let tensors that are computed element by element with a variable, or with one tied to it, lie as it does."""
         kept = {self.alike.of(handle) for handle in self.stored}
         for order in (self.graph.analysis.order, list(reversed(self.graph.analysis.order))) * 2:
             for name in order:

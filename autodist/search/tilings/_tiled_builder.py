@@ -167,7 +167,7 @@ class Tiled(StrategyBuilder):
             return in_turns, f"dims in turns: {error.message}"
 
     def _limit_bytes(self, spec: ResourceSpec) -> float | None:
-        """What a device may have: as was given for devices, or else for hosts."""
+        """The memory that a device may have: as was given for devices, or else for hosts."""
         if self.memory_gb is not None:
             return self.memory_gb * 1e9
         hosts = [(host.memory_gb, len(host.replica_devices)) for host in spec.hosts]

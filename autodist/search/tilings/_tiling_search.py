@@ -52,7 +52,7 @@ class Method(enum.Enum):
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What is searched, and how.
+    """The settings of a search.
 
     Attributes:
         method: How.

@@ -20,12 +20,12 @@ NAMES = tuple(
     for statistic in ("max", "mean")
     for term in ("transfer_s", "messages", "copies")
 )
-"""What the columns of :func:`global_features` are: transfer, coefficient of phi, coefficient of delta."""
+"""The columns of :func:`global_features`: transfer, coefficient of phi, coefficient of delta."""
 
 
 @dataclass(frozen=True)
 class Messages:
-    """What is synchronized at once: a shard on a server, or all that travels in one collective.
+    """The values that are synchronized at once: a shard on a server, or all that travels in one collective.
 
     One element for each in every column, those of a strategy together, those of collectives after those of servers.
 
@@ -56,7 +56,7 @@ class Messages:
 
 @dataclass(frozen=True)
 class Groups:
-    """What travels in collectives, one element for each in every column.
+    """The groups of values that travel in collectives, one element for each in every column.
 
     Attributes:
         first: The first row of its shards.

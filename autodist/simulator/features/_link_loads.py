@@ -1,4 +1,4 @@
-"""What many strategies load on the links of every host, variable by variable."""
+"""Loads of many strategies on the links of every host, variable by variable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLUMNS = (
     "read_bytes", "read_by_example",
 )  # fmt: skip
 _OF_HOSTS = ("waited_bytes", "waits", "kept_bytes", "rebuilt_flops")
-"""What is not of servers."""
+"""Columns of hosts; the others are of servers."""
 _KINDS = ("has_own_connections", "is_joined", "is_proxied", "is_packed", "is_coded")
 _PROBE_BYTES = 1e9
 
@@ -40,12 +40,12 @@ class LinkSeconds(NamedTuple):
 
 
 Formula: TypeAlias = Callable[[ShardTable], LinkSeconds]
-"""What shards on servers load; it grows linearly with the bytes in each column."""
+"""Loads of shards on servers; they grow linearly with the bytes in each column."""
 
 
 @dataclass(frozen=True)
 class _Slope:
-    """What one shard of each server loads, in itself or for each byte in a column; shape (servers, links)."""
+    """The load of one shard of each server, in itself or for each byte in a column; shape (servers, links)."""
 
     pushing: Floats
     reading: Floats
@@ -81,7 +81,7 @@ class LinkLoads:
 
 
 class ServerLoads:
-    """What the shards on servers load on links; those that are packed share the costs of a message.
+    """Loads of the shards on servers on links; those that are packed share the costs of a message.
 
     As the formula is linear, it is asked once for each host and column; the rest are sums of bytes.
 

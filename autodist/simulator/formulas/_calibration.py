@@ -1,4 +1,4 @@
-"""What the formulas don't know: constants of a cluster that are measured, or fitted to trials."""
+"""Constants that the formulas don't know: measured on a cluster, or fitted to trials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autodist.simulator._message_table import Bools, Floats
 
 
 class Sent(Protocol):
-    """What says which carrier messages or collectives have."""
+    """A column that says which carrier messages or collectives have."""
 
     @property
     def is_streamed(self) -> Bools:
@@ -66,7 +66,7 @@ class Calibration:
     collective: float = 1.05
 
     def of_carriers(self, sent: Sent) -> tuple[Floats, Floats, Floats]:
-        """What carriers of collectives cost: factors of bytes, seconds of each collective, and of each message."""
+        """Costs of the carriers of collectives: factors of bytes, seconds of each collective, and of each message."""
         factors = np.where(sent.is_streamed, self.tcp, np.where(sent.is_own, self.horovod, self.collective))
         waits_s = np.where(sent.is_own & ~sent.is_streamed, self.horovod_s, 0.0)
         message_s = np.where(sent.is_streamed, self.stream_s, self.message_s)

@@ -64,7 +64,7 @@ class EventSimulator(Simulator):
 
 
 def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> tuple[ServerLoads, Floats]:
-    """What servers' shards load on each link, and collectives on all: these by variable and strategy."""
+    """Loads of servers' shards on each link, and of collectives on all: these by variable and strategy."""
     served = ServerLoads(table, domain, count, lambda shards: _served(shards, domain, calibration))
     grouped = table.take(np.flatnonzero(table.kind != SERVER))
     variable, strategy, on_links, update_s = _collected(grouped, domain, calibration)
@@ -125,7 +125,7 @@ def _follow(
 
 
 def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> LinkSeconds:
-    """What each shard costs the links, and its server; by link first what hosts send, then get."""
+    """Each shard's cost to the links, and to its server; by link first what hosts send, then get."""
     pushed, read, senders = server_flows(shards, domain)
     hosts = len(domain.replicas)
     at_server = np.eye(hosts, dtype=np.float32)[shards.server]

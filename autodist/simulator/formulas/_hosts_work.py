@@ -1,4 +1,4 @@
-"""What a step takes at the hosts themselves, besides its forward and backward pass and what goes over their links."""
+"""The time of a step at the hosts themselves, besides its forward and backward pass and what goes over their links."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class LearnedSimulator(Simulator):
     """
 
     option_names: ClassVar[tuple[str, ...]] = ("seed",)
-    """What it is made with, besides what it learns."""
+    """The settings that it is made with, besides what it learns."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed

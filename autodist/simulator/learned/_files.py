@@ -1,4 +1,4 @@
-"""What simulators have learned, in files."""
+"""Files of simulators that have learned."""
 
 from __future__ import annotations
 

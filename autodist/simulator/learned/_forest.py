@@ -46,7 +46,7 @@ class ForestSimulator(LearnedSimulator):
 
     @property
     def learned(self) -> Arrays:
-        """What the trees were grown from, and the constants."""
+        """The data from which the trees were grown, and the constants."""
         if self._trees is None:
             return {}
         constants = np.array(astuple(self._events.calibration))
@@ -90,7 +90,7 @@ class ForestSimulator(LearnedSimulator):
         return scores
 
     def _left(self, measured: MeasuredStrategies) -> Floats:
-        """What the event simulation does not explain. Domains have one mean: how strategies compare is what counts."""
+        """The times that the event simulation leaves open. Domains have one mean: the comparison is what counts."""
         said = self._events.score(measured.table, measured.domain, len(measured))
         left: Floats = np.log(measured.step_s) - np.log(np.maximum(said, 1e-9))
         left -= left.mean()

@@ -1,4 +1,4 @@
-"""What the simulators that are neural networks share: training by the ranking loss, and their weights in files."""
+"""Common parts of the simulators that are neural networks: training by the ranking loss, and their weights in files."""
 
 from __future__ import annotations
 

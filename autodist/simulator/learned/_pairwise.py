@@ -1,4 +1,4 @@
-"""What the simulators share that learn by the ranking loss (thesis 8.3.1)."""
+"""Common parts of the simulators that learn by the ranking loss (thesis 8.3.1)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def summarize(table: ShardTable, domain: Domain, num_strategies: int, calibrated: EventSimulator) -> Floats:
-    """What is known of each strategy without measuring it; shape (strategies, features).
+    """The facts about each strategy without measuring it; shape (strategies, features).
 
     Features of variables (z_pre and z_raw) by their mean, their largest and by their mean weighted by size; z_pre of
     the whole; what each link has to carry; how many shards, and which share of the bytes, each kind of synchronization

@@ -1,4 +1,4 @@
-"""What BytePS does."""
+"""The strategy of BytePS."""
 
 from __future__ import annotations
 

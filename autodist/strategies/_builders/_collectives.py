@@ -1,4 +1,4 @@
-"""What builders with all-reduce have in common."""
+"""Common parts of builders with all-reduce."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNK_BYTES = 4 * 2**20
 
 
 def carrier_of(builder: StrategyBuilder) -> Communicator:
-    """What carries a builder's collectives here."""
+    """The carrier of a builder's collectives here."""
     [found] = builder.carriers(installed_communicators())
     return found
 

@@ -1,4 +1,4 @@
-"""What Horovod does."""
+"""The strategy of Horovod."""
 
 from __future__ import annotations
 

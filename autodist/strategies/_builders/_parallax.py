@@ -1,4 +1,4 @@
-"""What Parallax does."""
+"""The strategy of Parallax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the builders of this package check about their parameters, all mistakes at once."""
+"""Checks of the parameters of this package's builders, all mistakes at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEAST = {
     "servers": 1,
     "staleness": 0,
 }
-"""What the numbers of all builders are at least; a name means the same everywhere."""
+"""The least values of the builders' numbers; a name means the same everywhere."""
 
 
 @dataclass(frozen=True)

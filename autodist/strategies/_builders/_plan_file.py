@@ -56,7 +56,7 @@ class FactorsSection:
 
 @dataclass(frozen=True)
 class ShardSection:
-    """What holds for one shard: exactly one synchronizer."""
+    """The section of one shard: exactly one synchronizer."""
 
     ps: ServerSection | None = None
     all_reduce: GroupSection | None = None
@@ -80,7 +80,7 @@ class Dim:
 
 @dataclass(frozen=True)
 class VariableSection(ShardSection):
-    """What holds for the variables that a pattern matches: for all of their shards, or shard by shard."""
+    """The section of the variables that a pattern matches: for all of their shards, or shard by shard."""
 
     partition: Dim | tuple[int | tuple[int, ...], ...] | None = None
     shards: tuple[ShardSection, ...] | None = None
@@ -116,7 +116,7 @@ class Plan:
         return None if found is None or found[1] is None else (found[0], found[1])
 
     def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
-        """What it names, and what its ``auto`` means if these communicators are installed."""
+        """The carriers that it names, and those that its ``auto`` means if these communicators are installed."""
         groups = [section for shard in self._shards for section in (shard.all_reduce, shard.broadcast) if section]
         own = [self.automatic(installed) if one.communicator == "auto" else one.communicator for one in groups]
         if self.graph.communicator != "auto":
@@ -124,7 +124,7 @@ class Plan:
         return tuple([*own, carrier_of_servers()] if self._has_servers else own)
 
     def automatic(self, installed: Sequence[Communicator]) -> Communicator:
-        """What carries collectives where that is left open: what the graph has, else what is fastest with its servers.
+        """The carrier of collectives where that is left open: the graph's, else the fastest one with its servers.
 
         Where none is installed that goes with servers :func:`~autodist.strategies.verify` says so.
         """

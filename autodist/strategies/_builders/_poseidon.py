@@ -1,4 +1,4 @@
-"""What Poseidon does."""
+"""The strategy of Poseidon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What builders with parameter servers have in common."""
+"""Common parts of builders with parameter servers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class OnlyServers(ServerBuilder):
 
     @property
     def carrier(self) -> GraphCommunicator:
-        """What carries it here."""
+        """Its carrier here."""
         [found] = self.carriers(installed_communicators())
         return found
 
@@ -94,7 +94,7 @@ def transfer_devices(spec: ResourceSpec) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class PlacedUnit:
-    """What is placed at once: a shard, or coupled variables.
+    """Values that are placed at once: a shard, or coupled variables.
 
     Attributes:
         size_bytes: Its size.

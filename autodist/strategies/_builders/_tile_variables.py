@@ -61,7 +61,7 @@ def tile_config(
 
 
 def carrier_of_groups() -> str:
-    """What carries collectives of some of the workers."""
+    """The carrier of collectives of some of the workers."""
     return carriers.names_of(lambda carrier: carrier.has_groups)[0]
 
 

@@ -1,4 +1,4 @@
-"""What makes a strategy right for a graph on a cluster, one concern each."""
+"""Conditions under which a strategy is right for a graph on a cluster, one concern each."""
 
 from autodist.strategies.checks._check_types import require_types
 from autodist.strategies.checks._verify import check, verify

@@ -59,7 +59,7 @@ def _one_line(error: StrategyError) -> str:
 def _misfits(
     compressor: Compressor, variable: Variable, shape: Sequence[int], synchronizer: Synchronizer
 ) -> Iterator[tuple[str, str]]:
-    """What is allowed instead, and why, for each reason why a compressor does not fit a gradient."""
+    """The values that are allowed instead, and why, for each reason why a compressor does not fit a gradient."""
     if variable.dtype not in FLOATS:
         yield "null", f"the gradient is {variable.dtype}, and only {', '.join(FLOATS)} can be encoded"
         return

@@ -1,4 +1,4 @@
-"""What makes a partition right: it fits the variable, and the variable's update can be cut into parts."""
+"""Conditions of a partition: it fits the variable, and the variable's update can be cut into parts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def partitions(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> 
 
 
 def _misfits(config: VariableConfig, variable: Variable) -> Iterator[Problem]:
-    """What keeps the partition from saying which shards there are."""
+    """The mistakes because of which the partition does not say which shards there are."""
     partition, shape = config.partition, variable.shape
     assert partition is not None
     if len(partition) != len(shape):
@@ -67,7 +67,7 @@ def _taken_names(config: VariableConfig, graph: TrainingGraph, like_shards: list
 
 
 def _not_separable(config: VariableConfig, region: UpdateRegion) -> Iterator[Problem]:
-    """What in the update looks at more than one shard."""
+    """The parts of the update that look at more than one shard."""
     reasons = [str(obstacle) for obstacle in region.obstacles]
     if reasons:
         more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""

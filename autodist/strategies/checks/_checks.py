@@ -1,4 +1,4 @@
-"""What makes a strategy right for a graph on a cluster: one small function per aspect, all in the table `CHECKS`."""
+"""Conditions of a strategy for a graph on a cluster: one small function per aspect, all in the table `CHECKS`."""
 
 from __future__ import annotations
 

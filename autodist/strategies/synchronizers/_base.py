@@ -38,7 +38,7 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True)
 class Columns:
-    """What a strategy's explanation shows of a synchronizer.
+    """The cells of a synchronizer in a strategy's explanation.
 
     Attributes:
         told: Its kind, with what is not the default and has no column of its own in brackets.
@@ -57,7 +57,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Terms:
-    """What simulators compute the time of a shard with, besides the sizes of its messages.
+    """The terms of a shard's time in simulators, besides the sizes of its messages.
 
     Attributes:
         form: Which formulas hold.
@@ -88,13 +88,13 @@ class Synchronizer(abc.ABC):
     """
 
     type: ClassVar[str]
-    """What JSON, users and messages call it."""
+    """Its name in JSON, for users and in messages."""
 
     form: ClassVar[Form]
     """Where values are, and what becomes of gradients."""
 
     verb: ClassVar[str]
-    """What becomes of a variable, in a sentence: it "is all-reduced"."""
+    """Its effect on a variable, in a sentence: it "is all-reduced"."""
 
     sends_factors: ClassVar[bool] = False
     """Whether sufficient factors travel instead of the gradient."""
@@ -123,7 +123,7 @@ class Synchronizer(abc.ABC):
 
     @property
     def between_groups(self) -> Synchronizer | None:
-        """What synchronizes gradients of a part between groups of replicas; None where there is one group."""
+        """The synchronizer of a part's gradients between groups of replicas; None where there is one group."""
         return None
 
     def with_transfer(self, devices: tuple[str, ...]) -> Synchronizer:
@@ -184,7 +184,7 @@ class Synchronizer(abc.ABC):
 
     @classmethod
     def checks(cls) -> tuple[Check, ...]:
-        """What else must hold for the shards of a strategy that have it."""
+        """Further conditions on the shards of a strategy that have it."""
         return ()
 
     def misfits(self, compressor: Compressor, variable: Variable, shape: Sequence[int]) -> Iterator[tuple[str, str]]:
@@ -194,11 +194,11 @@ class Synchronizer(abc.ABC):
     # What people see -------------------------------------------------------------------------------------------------
 
     def columns(self) -> Columns:
-        """What an explanation shows."""
+        """Its cells in an explanation."""
         return Columns(self.type)
 
     def plotted(self) -> Mapping[tuple[str, str], float]:
-        """What plots of many strategies compare, by column and value: shares of bytes follow from it."""
+        """The quantities that plots of many strategies compare, by column and value: shares of bytes follow from it."""
         return {}
 
     # Searches and simulators -----------------------------------------------------------------------------------------
@@ -210,13 +210,13 @@ class Synchronizer(abc.ABC):
 
     @classmethod
     def words(cls, choice: Choice) -> frozenset[str]:
-        """What users can call a choice of it in rules of a search, besides its type in lower case and its carrier."""
+        """Users' words for a choice of it in rules of a search, besides its type in lower case and its carrier."""
         return frozenset()
 
     @classmethod
     @abc.abstractmethod
     def of_choice(cls, choice: Choice, home: str, group: int, stations: tuple[str, ...]) -> Self:
-        """What a choice of a search becomes.
+        """The synchronizer of a search's choice.
 
         Args:
             choice: It names this kind.
@@ -231,4 +231,4 @@ class Synchronizer(abc.ABC):
 
     @abc.abstractmethod
     def terms(self, message: ShardMessages) -> Terms:
-        """What simulators compute with."""
+        """The terms that simulators compute with."""

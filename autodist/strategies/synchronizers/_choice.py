@@ -1,4 +1,4 @@
-"""What a search chooses for a variable."""
+"""A search's choice for a variable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a strategy may say about a variable, except where its shards live and what they travel with.
+    """A strategy's choice for a variable, except where its shards live and what they travel with.
 
     Attributes:
         synchronizer: The ``type`` of its synchronizer.
@@ -42,7 +42,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class ChoiceContext:
-    """What choices are made for.
+    """The circumstances that choices are made for.
 
     Attributes:
         graph: G.

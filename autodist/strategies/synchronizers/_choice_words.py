@@ -1,4 +1,4 @@
-"""What follows from the kind of synchronizer that a search chooses: whether it has a server, and what users call it."""
+"""Properties of the kind of synchronizer that a search chooses: whether it has a server, and its names for users."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_served(choice: Choice) -> bool:
 
 
 def words_of(choice: Choice) -> frozenset[str]:
-    """What users can call a choice in the rules of a search.
+    """Users' words for a choice in the rules of a search.
 
     Example:
         >>> sorted(words_of(Choice("PS", (4, 1), transfer=True)))

@@ -1,4 +1,4 @@
-"""What synchronizers have in common whose variables every worker holds."""
+"""Common parts of synchronizers whose variables every worker holds."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def explain_tiling(plan: TilingPlan, graph: TrainingGraph) -> str:
 
 
 def diff_tilings(one: TilingPlan, other: TilingPlan) -> tuple[PlanDifference, ...]:
-    """What differs between two plans.
+    """Differences between two plans.
 
     Example:
         >>> from autodist.resource_spec import Mesh

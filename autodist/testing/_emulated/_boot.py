@@ -60,7 +60,7 @@ exec "$SSHD" -D -e
 """
 
 _FRESH = ("/proc", "/sys", "/dev", "/run", "/tmp", "/root", "/home")
-"""What a host does not have from this machine."""
+"""Folders that a host does not have from this machine."""
 
 
 def boot_arguments(files: Path, ssh: Path, name: str, binds: Sequence[Path]) -> list[str]:
@@ -70,7 +70,7 @@ def boot_arguments(files: Path, ssh: Path, name: str, binds: Sequence[Path]) -> 
 
 
 def _layers() -> list[Path]:
-    """What an overlay of ``/`` would not show: other disks, and Python and AutoDist in homes or below ``/tmp``."""
+    """Folders that an overlay of ``/`` would not show: other disks, and Python and AutoDist in homes and ``/tmp``."""
     disks = {path for path in _mounted_disks() if not _is_below(path, _FRESH)}
     here = (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[3])
     hidden = {path for program in here for path in (program, program.resolve()) if _is_below(path, _FRESH)}

@@ -109,7 +109,7 @@ class EmulatedHost:
             self._keeper.wait(_END_TIMEOUT_S)
 
     def processes(self) -> dict[int, str]:
-        """What runs on it, by this machine's number: command lines, without those of its sshd."""
+        """The processes on it, by this machine's number: command lines, without those of its sshd."""
         keeper = None if self._keeper is None else self._keeper.pid
         found = {pid: _command(pid) for pid in self._network.pids(self.name) if pid != keeper}
         return {pid: command for pid, command in found.items() if command is not None}

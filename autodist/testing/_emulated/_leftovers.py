@@ -1,4 +1,4 @@
-"""What a cluster leaves on the machine while it exists, and how that goes away whatever happens to its owner.
+"""Things that a cluster leaves on the machine while it exists, and how they go away whatever happens to its owner.
 
 Everything of a cluster carries one name: its network namespaces, and a directory. The name says whose process it is, so
 that leftovers of a killed owner can be told from what is in use.

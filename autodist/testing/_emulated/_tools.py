@@ -50,7 +50,7 @@ def why_not_here() -> str | None:
 
 @functools.lru_cache(maxsize=1)
 def _refusal() -> str | None:
-    """What the kernel says about the kinds of things that hosts need; root of a container may lack the right."""
+    """The kernel's refusal of the kinds of things that hosts need; root of a container may lack the right."""
     try:
         run_tool("unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "/bin/sh", "-euc", _TRIAL)
     except LaunchError as error:
@@ -64,7 +64,7 @@ def find_tool(name: str) -> str | None:
 
 
 def run_tool(*command: str, given: str = "") -> str:
-    """What a command writes.
+    """Run a command, and return its output.
 
     Raises:
         LaunchError: It failed or hung; with what it said.

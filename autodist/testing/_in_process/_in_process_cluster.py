@@ -127,7 +127,7 @@ class InProcessCluster:
 
 
 def open_specs(batch: Sequence[Array]) -> list[Any]:
-    """What arrays of a batch are like, for any number of rows."""
+    """The specs of a batch's arrays, for any number of rows."""
     import tensorflow as tf
 
     return [tf.TensorSpec([None, *a.shape[1:]], tf.string if a.dtype.kind == "O" else a.dtype) for a in batch]

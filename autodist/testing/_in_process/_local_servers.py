@@ -30,7 +30,7 @@ def server_targets() -> tuple[str, ...]:
 
 
 def session_config() -> Any:
-    """What sessions and servers are made with: the order of reads and updates stays as it is written."""
+    """Settings of sessions and servers: the order of reads and updates stays as it is written."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto(device_count={"CPU": MOST_DEVICES}, allow_soft_placement=True)

@@ -1,4 +1,4 @@
-"""What extensions keep, from builders to descriptions of operators, as checks that other packages run too.
+"""The duties of extensions, from builders to descriptions of operators, as checks that other packages run too.
 
 >>> from autodist.strategies import PSLoadBalancing
 >>> check_builder(PSLoadBalancing())

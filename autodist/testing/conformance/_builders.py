@@ -1,4 +1,4 @@
-"""What a strategy builder has to keep."""
+"""The duties of a strategy builder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a carrier has to keep."""
+"""The duties of a carrier."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _PREFIX = "w{}/"
 
 @dataclass(frozen=True)
 class Step:
-    """What each worker had after a step.
+    """Every worker's values after a step.
 
     Attributes:
         totals: The decoded sum of all workers' gradients.

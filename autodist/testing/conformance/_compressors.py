@@ -1,4 +1,4 @@
-"""What a compressor has to keep."""
+"""The duties of a compressor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autodist.testing.conformance._contract import attempted, broken_names, rais
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (17,), (12, 9), (6, 5, 4))
 _ROUNDING = {"float32": 1e-5, "float64": 1e-12}
 _HALF = 2.0**-7
-"""What casting to 16 bits may cost, bfloat16 included."""
+"""The relative error that casting to 16 bits may cost, bfloat16 included."""
 
 
 def check_compressor(compressor: Compressor) -> None:

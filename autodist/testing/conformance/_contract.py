@@ -1,4 +1,4 @@
-"""What all classes keep that users name in texts."""
+"""The duties of all classes that users name in texts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def broken_names(instance: Named, read: Callable[[str], object]) -> Iterator[str
 
 
 def attempted(call: Callable[[], object]) -> tuple[object, str | None]:
-    """What a candidate's code returns, or what it raises."""
+    """The result of a candidate's code, or the exception that it raises."""
     try:
         return call(), None
     except Exception as error:  # whatever another package's code raises

@@ -1,4 +1,4 @@
-"""What a kernel has to keep."""
+"""The duties of a kernel."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class _Call:
 
 
 def _contradiction(expression: Expression, call: _Call) -> str | None:
-    """What of an expression does not fit the tensors at hand."""
+    """The part of an expression that does not fit the tensors at hand."""
     if len(expression.inputs) != len(call.inputs) or len(expression.outputs) != len(call.outputs):
         return f"it has {len(expression.inputs)} inputs and {len(expression.outputs)} outputs, not those of the node"
     ranges = {name: (0, size or 0) for name, size in expression.sizes.items()}

@@ -1,4 +1,4 @@
-"""What a synchronizer and its kernel have to keep."""
+"""The duties of a synchronizer and its kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients accumulated over three batches by two functions: one adds, one applies.
+"""Gradients accumulated over three batches by two functions: one adds, the other applies.
 
 Kind: own loops
 """

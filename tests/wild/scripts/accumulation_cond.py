@@ -1,4 +1,4 @@
-"""Gradients accumulated in one function that applies them every other step, by tf.cond.
+"""Gradients accumulated in one function, which applies them every other step by tf.cond.
 
 Kind: own loops
 """

@@ -1,4 +1,4 @@
-"""Adversarial training: gradients by the examples make the examples that are trained on.
+"""Adversarial training: gradients with respect to the examples make the examples to train on.
 
 Kind: own loops
 """

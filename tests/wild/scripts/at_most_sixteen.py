@@ -1,4 +1,4 @@
-"""Slices and picks of at most sixteen rows, of batches that have fewer at times.
+"""Slices and picks of at most sixteen rows, of batches that sometimes have fewer.
 
 Kind: batches
 """

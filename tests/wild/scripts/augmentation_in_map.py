@@ -1,4 +1,4 @@
-"""Augmentation in the input: stateless random operations by example, cached and shuffled data.
+"""Augmentation in the input pipeline: stateless random operations by example, cached and shuffled data.
 
 Kind: data
 """

@@ -1,4 +1,4 @@
-"""Temporal ensembling: a variable has a row for each example of the data, which a step reads and writes by number.
+"""Temporal ensembling: a variable has a row for each example of the data; a step reads and writes these by number.
 
 Kind: layers with state
 """

@@ -1,4 +1,4 @@
-"""Barlow twins: the matrix of correlations over the batch, of outputs that are standardized over the batch.
+"""Barlow twins: the matrix of correlations over the batch, of outputs standardized over the batch.
 
 Kind: losses
 """

@@ -1,4 +1,4 @@
-"""Batch normalization as it is by default: each replica normalizes by its part of the batch.
+"""Batch normalization by default: each replica normalizes by its part of the batch.
 
 Kind: layers with state
 Told: batch_norm="synchronized"

@@ -1,4 +1,4 @@
-"""Loops that are left in the middle of the data, datasets by zip, take and repeat, an iterator that is kept.
+"""Loops that end in the middle of the data, datasets by zip, take and repeat, an iterator that is kept.
 
 Kind: data
 """

@@ -1,4 +1,4 @@
-"""tf.train.Checkpoint and its manager in an own loop; training goes on from the file with a new model.
+"""tf.train.Checkpoint and its manager in a custom loop; training goes on from the file with a new model.
 
 Kind: saving
 """

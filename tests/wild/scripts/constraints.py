@@ -1,4 +1,4 @@
-"""Constraints, regularizers of weights and of activities, an orthogonal one that is written by hand.
+"""Constraints, regularizers of weights and of activities, and an orthogonal regularizer written by hand.
 
 Kind: models
 """

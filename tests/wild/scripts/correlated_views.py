@@ -1,4 +1,4 @@
-"""Deep correlation of two views: covariances of the batch, their inverse roots, a whitening by Cholesky.
+"""Deep correlation of two views: covariances of the batch, their inverse roots, whitening by Cholesky.
 
 Kind: losses
 """

@@ -1,4 +1,4 @@
-"""CTC over sequences of unlike lengths, as in speech recognition.
+"""CTC over sequences of different lengths, as in speech recognition.
 
 Kind: losses
 """

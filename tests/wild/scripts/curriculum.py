@@ -1,4 +1,4 @@
-"""A curriculum: sequences grow longer from epoch to epoch, a flag and a weight are arguments of the step.
+"""A curriculum: sequences grow longer from epoch to epoch; a flag and a weight are arguments of the step.
 
 Kind: own loops
 """

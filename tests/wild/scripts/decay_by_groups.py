@@ -1,4 +1,4 @@
-"""Two optimizers for two groups of variables, one with decay that leaves biases out, Ftrl for a wide table.
+"""Two optimizers for two groups of variables, one with weight decay except for biases; Ftrl for a wide table.
 
 Kind: optimizers
 """

@@ -1,4 +1,4 @@
-"""Detection: boxes assigned to cells by where, gather_nd and scatter, losses over the number of boxes in the batch.
+"""Detection: boxes assigned to cells by where, gather_nd and scatter; losses divided by the number of boxes.
 
 Kind: losses
 """

@@ -1,4 +1,4 @@
-"""Gumbel softmax with a temperature that falls step by step, straight through.
+"""Gumbel softmax with a temperature that falls step by step; straight-through gradients.
 
 Kind: random layers
 """

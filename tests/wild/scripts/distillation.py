@@ -1,4 +1,4 @@
-"""Distillation: a frozen teacher, a student with an own compute_loss, a temperature.
+"""Distillation: a frozen teacher, a student with a custom compute_loss, a temperature.
 
 Kind: models
 """

@@ -1,4 +1,4 @@
-"""Dropout, spatial and Gaussian Dropout, alpha Dropout and Gaussian noise, without seeds of their own.
+"""Dropout, spatial and Gaussian Dropout, alpha Dropout and Gaussian noise, without seeds.
 
 Kind: random layers
 """

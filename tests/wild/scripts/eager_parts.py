@@ -1,4 +1,4 @@
-"""An eager tape in a loop over a sharded dataset: each worker would train on its part alone.
+"""An eager tape in a loop over a sharded dataset: each worker would train on its own part.
 
 Kind: own loops
 Refused: different gradients

@@ -1,4 +1,4 @@
-"""EarlyStopping with restored weights and ReduceLROnPlateau, decided by the validation.
+"""EarlyStopping with restored weights and ReduceLROnPlateau, which follow the validation.
 
 Kind: callbacks
 """

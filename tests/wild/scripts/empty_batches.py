@@ -1,4 +1,4 @@
-"""Batches of which a filter leaves some, one or no example.
+"""Batches in which a filter leaves some examples, one, or none.
 
 Kind: batches
 """

@@ -1,4 +1,4 @@
-"""An own loop with a validation step as a tf.function that updates metrics and takes no gradient.
+"""A custom loop with a validation step, a tf.function that updates metrics and takes no gradient.
 
 Kind: own loops
 """

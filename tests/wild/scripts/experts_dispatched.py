@@ -1,4 +1,4 @@
-"""Experts that get their examples by dynamic_partition and by tensor_scatter, with capacities counted along the batch.
+"""Experts that get their examples by dynamic_partition and by tensor_scatter, with capacities along the batch.
 
 Kind: models
 """

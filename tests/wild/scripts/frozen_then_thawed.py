@@ -1,4 +1,4 @@
-"""Transfer learning: the base is frozen, then its top is trained as well with a smaller learning rate.
+"""Transfer learning: the base is frozen at first, then its top is trained too, with a smaller learning rate.
 
 Kind: fit
 """

@@ -1,4 +1,4 @@
-"""A GAN with two optimizers in one train_step; real and made pictures are put together in one batch.
+"""A GAN with two optimizers in one train_step; real and generated images share one batch.
 
 Kind: generative models
 """

@@ -1,4 +1,4 @@
-"""Domain-adversarial training: a layer with a gradient of its own turns the sign, by a factor that grows.
+"""Domain-adversarial training: a layer with a custom gradient reverses its sign, by a factor that grows.
 
 Kind: models
 """

@@ -1,4 +1,4 @@
-"""Several gradient steps on one batch in a loop over tf.range of one function.
+"""Several gradient steps on one batch, in a loop over tf.range inside one function.
 
 Kind: own loops
 """

@@ -1,4 +1,4 @@
-"""A graph network that is trained on all nodes at once, with a normalized adjacency matrix and a mask of nodes.
+"""A graph network trained on all nodes at once, with a normalized adjacency matrix and a mask of nodes.
 
 Kind: whole data in a step
 Refused: rows that refer to each other

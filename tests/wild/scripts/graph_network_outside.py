@@ -1,4 +1,4 @@
-"""A graph network whose graph is known to the step from outside: it has no arguments at all.
+"""A graph network whose step takes its graph from outside: it has no arguments.
 
 Kind: whole data in a step
 """

@@ -1,4 +1,4 @@
-"""Groups of examples: weights by their losses that a variable keeps, and a penalty of gradients by a scale (IRM).
+"""Groups of examples: weights by the groups' losses, kept in a variable, and a penalty of gradients (IRM).
 
 Kind: losses
 """

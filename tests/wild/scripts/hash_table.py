@@ -1,4 +1,4 @@
-"""A step that looks words up in a tf.lookup.StaticHashTable, unknown ones by hash.
+"""A step that looks up words in a tf.lookup.StaticHashTable, and unknown words by hash.
 
 Kind: data
 """

@@ -1,4 +1,4 @@
-"""A step that takes an iterator and fetches its batch itself, as in guides of tf.distribute.
+"""A step that takes an iterator and fetches its batch itself, as in the guides of tf.distribute.
 
 Kind: own loops
 Refused: (?i)iterator

@@ -1,4 +1,4 @@
-"""jit_compile=True in compile and in an own step, several steps per execution.
+"""jit_compile=True in compile and in a custom step, with several steps per execution.
 
 Kind: fit
 """

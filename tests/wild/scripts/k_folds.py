@@ -1,4 +1,4 @@
-"""Cross-validation: the same initial weights for each fold, an ensemble of all folds' models.
+"""Cross-validation: the same initial weights for each fold, then an ensemble of all models.
 
 Kind: fit
 """

@@ -1,4 +1,4 @@
-"""The learning rate is assigned between steps of an own loop, momentum is reset, weights are clipped.
+"""The learning rate is assigned between steps of a custom loop, momentum is reset, weights are clipped.
 
 Kind: optimizers
 """

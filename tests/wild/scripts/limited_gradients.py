@@ -1,4 +1,4 @@
-"""Activations whose gradients are clipped, or scaled by their spread, on the way back (tf.custom_gradient).
+"""Activations whose gradients are clipped, or divided by their spread, in the backward pass (tf.custom_gradient).
 
 Kind: own loops
 """

@@ -1,4 +1,4 @@
-"""A search for the length of a step inside of it: a loop that is left as soon as the loss of the batch is small enough.
+"""A line search inside the step: a loop that ends as soon as the loss of the batch is small enough.
 
 Kind: optimizers
 """

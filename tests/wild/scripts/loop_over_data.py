@@ -1,4 +1,4 @@
-"""A whole epoch in one tf.function that loops over the dataset.
+"""A whole epoch in one tf.function, which loops over the dataset.
 
 Kind: own loops
 Refused: goes over a dataset

@@ -1,4 +1,4 @@
-"""Fine-tuning by LoRA: the layers' own kernels are frozen, small factors are trained.
+"""Fine-tuning by LoRA: the layers' kernels are frozen, small factors are trained.
 
 Kind: models
 """

@@ -1,4 +1,4 @@
-"""A loss that overflows in one batch: LossScaleOptimizer leaves that step out and halves its scale.
+"""A loss that overflows in one batch: LossScaleOptimizer skips that step and halves its scale.
 
 Kind: optimizers
 """

@@ -1,4 +1,4 @@
-"""Recurrent layers with Dropout of their own, by example, beside the loop over time.
+"""Recurrent layers with Dropout by example, inside and outside of the loop over time.
 
 Kind: random layers
 Told: random numbers by example

@@ -1,4 +1,4 @@
-"""A stateful LSTM: each row of a batch goes on where the same row of the batch before has ended.
+"""A stateful LSTM: each row of a batch goes on where the same row of the previous batch ended.
 
 Kind: layers with state
 Refused: a state with a row for each example

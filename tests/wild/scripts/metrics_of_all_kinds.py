@@ -1,4 +1,4 @@
-"""Metrics that are no means: AUC, F1, recall at precision, MeanIoU, top-k, R2, Pearson's.
+"""Metrics other than means: AUC, F1, recall at precision, MeanIoU, top-k, R2, Pearson's.
 
 Kind: metrics
 """

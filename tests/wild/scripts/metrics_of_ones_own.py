@@ -1,4 +1,4 @@
-"""Metrics of one's own: a confusion matrix, the largest error, the last value, a running median, a set of seen classes.
+"""Custom metrics: a confusion matrix, the largest error, the last value, a running median, a set of seen classes.
 
 Kind: metrics
 """

@@ -1,4 +1,4 @@
-"""mixed_float16 with scaling of the loss in an own loop; one batch overflows, and its step is left out.
+"""mixed_float16 with loss scaling in a custom loop; one batch overflows, and its step is skipped.
 
 Kind: optimizers
 """

@@ -1,4 +1,4 @@
-"""Mixup with partners by tf.random.shuffle and shares of a beta distribution, in an own train_step.
+"""Mixup with partners by tf.random.shuffle and shares from a beta distribution, in a custom train_step.
 
 Kind: random layers
 """

@@ -1,4 +1,4 @@
-"""Domain adaptation by maximum mean discrepancy: all of one batch is compared with all of another.
+"""Domain adaptation by maximum mean discrepancy: each example of one batch is compared with all of another.
 
 Kind: losses
 """

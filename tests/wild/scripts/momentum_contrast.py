@@ -1,4 +1,4 @@
-"""Momentum contrast: a queue of old keys that each step's batch is put into, an encoder that follows slowly.
+"""Momentum contrast: each step puts its keys into a queue; an encoder follows slowly.
 
 Kind: losses
 """

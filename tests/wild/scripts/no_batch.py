@@ -1,4 +1,4 @@
-"""A step without a batch: a picture is optimized until its features are those wanted.
+"""A step without a batch: an image is optimized until it has the wanted features.
 
 Kind: whole data in a step
 """

@@ -1,4 +1,4 @@
-"""A recurrent cell by hand in a tf.while_loop, and a conditional random field by tf.scan.
+"""A recurrent cell written by hand in a tf.while_loop, and a conditional random field by tf.scan.
 
 Kind: models
 """

@@ -1,4 +1,4 @@
-"""Pairs out of one batch, by numbers that the step makes of how many rows there are.
+"""Pairs from one batch, by numbers that the step computes from how many rows there are.
 
 Kind: losses
 """

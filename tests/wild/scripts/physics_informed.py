@@ -1,4 +1,4 @@
-"""A physics-informed network: points are drawn inside the step, which has no batch; second derivatives by the points.
+"""A physics-informed network: points are drawn inside the step, which has no batch; second derivatives.
 
 Kind: whole data in a step
 """

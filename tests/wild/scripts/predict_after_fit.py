@@ -1,4 +1,4 @@
-"""predict, evaluate and calls of the model between two fits, with pseudo-labels made of predictions.
+"""predict, evaluate and calls of the model between two fits, with pseudo-labels from predictions.
 
 Kind: fit
 """

@@ -1,4 +1,4 @@
-"""Ragged inputs: texts of unlike lengths that a step turns into means of embeddings.
+"""Ragged inputs: texts of different lengths, which a step turns into means of embeddings.
 
 Kind: data
 Refused: (?i)ragged

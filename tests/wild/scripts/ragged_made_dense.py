@@ -1,4 +1,4 @@
-"""Texts of unlike lengths, padded in the input by padded_batch and bucketed by length.
+"""Texts of different lengths, padded in the input pipeline by padded_batch and bucketed by length.
 
 Kind: data
 """

@@ -1,4 +1,4 @@
-"""Ragged batches that the input makes dense behind `batch`, each as wide as its longest text.
+"""Ragged batches that the input pipeline makes dense after `batch`, each as wide as its longest text.
 
 Kind: data
 """

@@ -1,4 +1,4 @@
-"""REINFORCE: episodes in Python, probabilities by the model, gradients by an eager tape.
+"""REINFORCE: episodes in Python, probabilities from the model, gradients from an eager tape.
 
 Kind: own loops
 """

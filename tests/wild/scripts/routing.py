@@ -1,4 +1,4 @@
-"""Examples are sent to one of three experts by tf.dynamic_partition and put together again by tf.dynamic_stitch.
+"""Examples are sent to one of three experts by tf.dynamic_partition and joined again by tf.dynamic_stitch.
 
 Kind: models
 """

@@ -1,4 +1,4 @@
-"""A layer that asks x.shape[0] in Python and falls back to tf.shape, and reshapes by it.
+"""A layer that asks x.shape[0] in Python, falls back to tf.shape, and reshapes by it.
 
 Kind: batches
 """

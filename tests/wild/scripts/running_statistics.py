@@ -1,4 +1,4 @@
-"""A layer of one's own that keeps running means, extremes and counts of its inputs, and normalizes by them.
+"""A custom layer that keeps running means, extremes and counts of its inputs, and normalizes by them.
 
 Kind: layers with state
 """

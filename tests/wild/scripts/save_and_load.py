@@ -1,4 +1,4 @@
-"""model.save after fit, load_model, fit goes on with the optimizer's slots; export for serving.
+"""model.save after fit; load_model; fit goes on with the optimizer's slots; export for serving.
 
 Kind: saving
 """

@@ -1,4 +1,4 @@
-"""Optimizers by hand: factors of curvature by example (K-FAC), and roots of sums of gradients (Shampoo).
+"""Optimizers written by hand: factors of curvature by example (K-FAC), and roots of sums of gradients (Shampoo).
 
 Kind: optimizers
 """

@@ -1,4 +1,4 @@
-"""An encoder and a decoder with attention and teacher forcing, then greedy decoding by the trained parts.
+"""An encoder and a decoder with attention and teacher forcing, then greedy decoding with the trained parts.
 
 Kind: models
 """

@@ -1,4 +1,4 @@
-"""A step that prints, asserts and counts in variables.
+"""A step that prints, asserts, and counts in variables.
 
 Kind: own loops
 """

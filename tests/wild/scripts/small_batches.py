@@ -1,4 +1,4 @@
-"""Batches of one example, fewer than there are workers, and a last one that is not full.
+"""Batches of one example, batches smaller than the number of workers, and an incomplete last one.
 
 Kind: batches
 """

@@ -1,4 +1,4 @@
-"""Sparse inputs by tf.data, multiplied with a dense table in an own loop.
+"""Sparse inputs from tf.data, multiplied with a dense table in a custom loop.
 
 Kind: data
 Refused: (?i)sparse

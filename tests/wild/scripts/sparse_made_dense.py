@@ -1,4 +1,4 @@
-"""Sparse rows that the input makes dense, and a PyDataset that makes scipy's matrices dense.
+"""Sparse rows that the input pipeline makes dense, and a PyDataset that makes scipy's matrices dense.
 
 Kind: data
 """

@@ -1,4 +1,4 @@
-"""Several gradient steps on one batch in a Python loop inside one function, a learning rate that falls by tf.cond.
+"""Several gradient steps on one batch in a Python loop inside one function; the learning rate falls by tf.cond.
 
 Kind: own loops
 """

@@ -1,4 +1,4 @@
-"""Strings as examples: parsed as records and as lines, cut into characters, and joined over the batch within the step.
+"""Strings as examples: parsed as records and as lines, cut into characters, and joined over the batch in the step.
 
 Kind: data
 """

@@ -1,4 +1,4 @@
-"""A supervised contrastive loss: all pairs of one class attract, those without a partner in the batch are left out.
+"""A supervised contrastive loss: all pairs of one class attract; examples without a partner in the batch are left out.
 
 Kind: losses
 """

@@ -1,4 +1,4 @@
-"""Stochastic weight averaging by a callback, and a restore of the best weights.
+"""Stochastic weight averaging by a callback, which also restores the best weights.
 
 Kind: callbacks
 """

@@ -1,4 +1,4 @@
-"""Clusters that are assigned by Sinkhorn's algorithm over the batch, and swapped between views (SwAV).
+"""Clusters assigned by Sinkhorn's algorithm over the batch, and swapped between views (SwAV).
 
 Kind: losses
 """

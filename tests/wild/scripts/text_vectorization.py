@@ -1,4 +1,4 @@
-"""TextVectorization that is adapted before training and stands in the input pipeline.
+"""TextVectorization, adapted before training, in the input pipeline.
 
 Kind: data
 """

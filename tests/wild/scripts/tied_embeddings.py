@@ -1,4 +1,4 @@
-"""Embeddings that are the output layer as well: one gradient is sparse, the other dense.
+"""Embeddings that are also the output layer: one gradient is sparse, the other is dense.
 
 Kind: models
 """

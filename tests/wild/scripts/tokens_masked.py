@@ -1,4 +1,4 @@
-"""A language model whose loss is the sum over words that are no padding, by their number.
+"""A language model whose loss is summed over all words except padding, and divided by their number.
 
 Kind: losses
 """

@@ -1,4 +1,4 @@
-"""train_on_batch and test_on_batch in a loop of one's own, with weights by class and by example.
+"""train_on_batch and test_on_batch in a custom loop, with weights by class and by example.
 
 Kind: fit
 """

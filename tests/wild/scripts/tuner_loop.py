@@ -1,4 +1,4 @@
-"""A search for hyperparameters: several models in turn, each trained, evaluated and thrown away; the best goes on.
+"""A search for hyperparameters: several models in turn, each trained, evaluated and dropped; the best one goes on.
 
 Kind: fit
 """

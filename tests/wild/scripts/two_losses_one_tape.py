@@ -1,4 +1,4 @@
-"""Several tasks: a persistent tape, gradients of two losses that are projected off each other, learned weights.
+"""Several tasks: a persistent tape, gradients of two losses projected off each other, learned weights.
 
 Kind: own loops
 """

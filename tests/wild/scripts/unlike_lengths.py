@@ -1,4 +1,4 @@
-"""Labelled and other examples in batches of unlike lengths.
+"""Labelled and unlabelled examples in batches of different lengths.
 
 Kind: data
 Refused: different numbers of rows

@@ -1,4 +1,4 @@
-"""A generator that shuffles by a random generator without a seed: each worker has other batches.
+"""A generator that shuffles by random numbers without a seed: each worker has other batches.
 
 Kind: data
 Refused: another batch than the chief|other batches than the chief

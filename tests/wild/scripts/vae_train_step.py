@@ -1,4 +1,4 @@
-"""A variational autoencoder as in Keras' guides: an own train_step with three trackers, noise by tf.random.
+"""A variational autoencoder as in Keras' guides: a custom train_step with three trackers, noise by tf.random.
 
 Kind: generative models
 """

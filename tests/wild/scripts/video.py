@@ -1,4 +1,4 @@
-"""Pictures in sequences: TimeDistributed convolutions, ConvLSTM, three-dimensional pooling.
+"""Sequences of images: TimeDistributed convolutions, ConvLSTM, three-dimensional pooling.
 
 Kind: models
 """

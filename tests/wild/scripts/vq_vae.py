@@ -1,4 +1,4 @@
-"""A vector quantizer whose codebook is a moving average, by sums over the rows of a batch; straight-through gradients.
+"""A vector quantizer whose codebook is a moving average of sums over the batch; straight-through gradients.
 
 Kind: generative models
 """

@@ -1,4 +1,4 @@
-"""fit with sample_weight, class_weight and weights by time step, and examples that weigh nothing.
+"""fit with sample_weight, class_weight and weights by time step, and examples without weight.
 
 Kind: fit
 """

@@ -1,4 +1,4 @@
-"""A Wasserstein GAN with a gradient penalty: three critic steps for one of the maker, second derivatives.
+"""A Wasserstein GAN with a gradient penalty: three steps of the critic for one of the generator, second derivatives.
 
 Kind: generative models
 """

@@ -15,7 +15,7 @@ class Aspect(abc.ABC):
     """One respect in which strategies differ (thesis 7.3.2, 8.2.3)."""
 
     name: ClassVar[str]
-    """What users call it."""
+    """Its name for users."""
 
     changes_results: ClassVar[bool] = False
     """Whether its options train differently from one device: such aspects are left out unless they are asked for."""
@@ -24,7 +24,7 @@ class Aspect(abc.ABC):
     """Whether simulators know what its options take; of others only trials tell."""
 
     words: ClassVar[frozenset[str]]
-    """What its options are called in rules, parameters aside; see :func:`words_of`."""
+    """The names of its options in rules, parameters aside; see :func:`words_of`."""
 
     @abc.abstractmethod
     def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
