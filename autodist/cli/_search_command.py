@@ -23,8 +23,9 @@ from autodist.cli._batch_sizes import (
     show_batches,
 )
 from autodist.cli._plan_options import PLAN_OPTIONS, plan_options
+from autodist.cli._search_table import rows_of
 from autodist.cli._search_watcher import Watcher, next_command
-from autodist.cli._trials_command import row_of, store_option, trial_json
+from autodist.cli._trials_command import store_option, trial_json
 from autodist.cli.options import (
     JOB_SECTIONS,
     ClusterOptions,
@@ -346,7 +347,7 @@ def _repetition(trial: int, study: int | None, store: Path, again: Callable[[Pat
 
 
 def _show(found: Sequence[BatchSearch], bill: Bill, path: Path, as_json: bool, command: str) -> None:
-    from autodist.report import TrialRow, output_console, show_trials
+    from autodist.report import output_console, show_trials
 
     result = found[0].result
     if as_json:
@@ -355,13 +356,7 @@ def _show(found: Sequence[BatchSearch], bill: Bill, path: Path, as_json: bool, c
     show_batches(found)
     reference = result.fastest_baseline
     reference_s = None if reference is None or reference.trial is None else reference.trial.step_s
-    rows = [replace(row_of(result.best, bill), outcome="the best")]
-    for baseline in result.baselines:
-        if baseline.trial is None:
-            rows.append(TrialRow(None, baseline.name, None, "", baseline.why_not or "not measured"))
-        else:
-            rows.append(replace(row_of(baseline.trial, bill), origin=baseline.name))
-    show_trials(rows, reference_s, unit=bill.unit)
+    show_trials(rows_of(result.best, result.baselines, bill), reference_s, unit=bill.unit)
     console = output_console()
     console.print(result.verdict.text)
     if result.drift >= _TOLD_DRIFT:

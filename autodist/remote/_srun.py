@@ -37,8 +37,8 @@ _OPTIONS_OF_THE_JOB = frozenset({
     "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_SOCKET", "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_HINT",
     "SLURM_THREADS_PER_CORE", "SLURM_DISTRIBUTION", "SLURM_LABELIO",
 })  # fmt: skip
-"""Variables that ``sbatch`` sets and ``srun`` reads as options of its own, which are wrong for one task on one node: the
-GPUs of all nodes, a part of the cores, labels before the lines."""
+"""Variables that ``sbatch`` sets and ``srun`` reads as options of its own, which are wrong for one task on one node:
+the GPUs of all nodes, a part of the cores, labels before the lines."""
 
 
 def default_transport(environ: Mapping[str, str], spec: ResourceSpec | None = None) -> Literal["asyncssh", "srun"]:

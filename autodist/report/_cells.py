@@ -66,7 +66,12 @@ def common_name(names: Sequence[str]) -> str:
 
 
 def fitted(
-    columns: Mapping[str, Sequence[str]], width: int, *, right: Sequence[str] = (), shrink: Mapping[str, int]
+    columns: Mapping[str, Sequence[str]],
+    width: int,
+    *,
+    right: Sequence[str] = (),
+    shrink: Mapping[str, int],
+    ends: bool = True,
 ) -> Table:
     """A table of no more than this width, if the columns that may shrink allow it.
 
@@ -74,9 +79,10 @@ def fitted(
         columns: By header, the cells; columns with no text at all are left out.
         width: Columns of the terminal.
         right: Headers of columns of numbers.
-        shrink: Headers of columns that may get narrower, and how narrow. The first gives way first. It keeps the ends
-            of its texts (they tell variables apart). The others take several lines, which end where words do; a word
-            that is too long for a line keeps its beginning.
+        shrink: Headers of columns that may get narrower, and how narrow. The first gives way first. Their cells take
+            several lines, which end where words do; a word that is too long for a line keeps its beginning.
+        ends: Whether cells of the first of these take one line instead, and keep their ends, which tell variables
+            apart.
 
     Example:
         >>> table = fitted({"Name": ["a/long/name"], "n": ["1"]}, 10, shrink={"Name": 5})
@@ -97,7 +103,7 @@ def fitted(
         excess = sum(widths.values()) + _GAP * (len(widths) - 1) - width
         if header in widths and excess > 0:
             widths[header] = max(min(narrowest, widths[header]), widths[header] - excess)
-    cut = next(iter(shrink), None)
+    cut = next(iter(shrink), None) if ends else None
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for header in used:
         justify: Literal["left", "right"] = "right" if header in right else "left"

@@ -56,7 +56,8 @@ def show_predictions(
         "Note": [row.note for row in rows],
     }
     right = ("Predicted ms/step", "Against", f"Cost/{unit}")
-    console.print(fitted(columns, console.width, right=right, shrink={"From": 16, "Strategy": 24, "Note": 24}))
+    shrink = {"From": 16, "Strategy": 24, "Note": 24}
+    console.print(fitted(columns, console.width, right=right, shrink=shrink, ends=False))
 
 
 def _against(row: PredictionRow, reference_s: float | None, reference_cost: float | None) -> str:

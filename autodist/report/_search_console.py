@@ -57,7 +57,8 @@ def show_trials(
         "Note": [row.outcome for row in rows],
     }
     right = ("Trial", "ms/step", "Against", f"Cost/{unit}")
-    console.print(fitted(columns, console.width, right=right, shrink={"From": 16, "Strategy": 24, "Note": 24}))
+    shrink = {"From": 16, "Strategy": 24, "Note": 24}
+    console.print(fitted(columns, console.width, right=right, shrink=shrink, ends=False))
 
 
 def milliseconds(seconds: float) -> str:

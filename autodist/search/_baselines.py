@@ -66,7 +66,16 @@ def _fitting(wanted: StrategyBuilder | Strategy, domain: Domain, room: MemoryFil
     """The strategy, or what a builder makes; or why it does not fit."""
     try:
         strategy = wanted if isinstance(wanted, Strategy) else wanted.build(domain.graph, domain.spec)
+        missing = _missing(strategy)
+        if missing:
+            return f"{missing} is not installed; `autodist env` says what to do"
         check(strategy, domain.graph, domain.spec)
     except StrategyError as error:
         return error.message
     return room.why_not(strategy) or strategy
+
+
+def _missing(strategy: Strategy) -> str:
+    """The carriers of a strategy that this machine does not have, in words; empty if it has all."""
+    installed = carriers.installed_communicators()
+    return ", ".join(one.title for one in carriers.carriers() if one.name in {*strategy.carriers} - {*installed})

@@ -5,11 +5,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from autodist.cli._search_table import rows_of
 from autodist.cli._search_watcher import Watcher
 from autodist.report import SearchConsole, SearchProgress, TrialRow, show_trials
+from autodist.search import Bill, Measurement, Trial
 from autodist.simulator import AnalyticSimulator, Domain, EventSimulator
 from autodist.strategies import get
-from autodist.tuning import SearchRequest
+from autodist.tuning import Baseline, SearchRequest
 from tests.strategies.examples import graph, spec, variable
 
 
@@ -66,6 +68,32 @@ def test_trials_as_a_table():
     assert header.split() == ["Trial", "From", "ms/step", "Against", "Strategy", "Note"]
     assert first.split() == ["3", "random", "200", "-20", "%", "8", "PS", "over", "tcp"]
     assert second.split() == ["4", "random", "-", "8", "PS", "memory:", "too", "much"]
+
+
+def test_what_proposed_a_trial_is_whole_where_the_terminal_is_narrow():
+    shown = console()
+    known = "AllReduce(communicator='tcp'), Parallax(communicator='tcp')"
+    note = "Horovod is not installed; `autodist env` says what to do"
+    rows = [TrialRow(0, known, 0.2, "11 AllReduce over tcp"), TrialRow(None, "AllReduce", None, "", note)]
+    show_trials(rows, 0.2, shown)
+    lines = shown.file.getvalue().splitlines()
+    assert max(map(len, map(str.rstrip, lines))) <= 100
+    assert "AllReduce(" in lines[2]
+    assert "".join(line[7:26].strip() for line in lines[2:]).startswith(known.replace(" ", "")[:30])
+
+
+def test_strategies_that_users_know_under_several_names_share_a_line():
+    g, d = graph(variable("w", (64, 64))), spec("a", "b")
+    strategies = [get(name).build(g, d) for name in ("AllReduce(communicator='tcp')", "PSLoadBalancing")]
+    trials = [Trial(k, "known", one, Measurement((0.2 + k,))) for k, one in enumerate(strategies)]
+    known = (Baseline("AllReduce", trials[0]), Baseline("PS", trials[1]), Baseline("Parallax", trials[0]))
+    missing = tuple(Baseline(name, why_not="Horovod is not installed") for name in ("AllReduce(h)", "Parallax(h)"))
+    rows = rows_of(trials[0], (*known, *missing), Bill(d, batch_size=64))
+    assert [(row.number, row.origin, row.outcome) for row in rows] == [
+        (0, "AllReduce, Parallax", "the best"),
+        (1, "PS", ""),
+        (None, "AllReduce(h), Parallax(h)", "Horovod is not installed"),
+    ]
 
 
 def test_a_search_says_what_simulators_know_nothing_of(capsys):

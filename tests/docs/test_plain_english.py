@@ -123,7 +123,7 @@ def test_docstrings_are_in_plain_english():
 
 
 def test_a_summary_names_its_subject():
-    """Instead of asking for it: the module `What differs between two strategies` is `Differences between two strategies`."""
+    """Instead of asking for it: `What differs between two plans` is `Differences between two plans`."""
     asking = [
         f"{file}, line {line}: {text.splitlines()[0]}"
         for file, line, text, is_documentation in constants()

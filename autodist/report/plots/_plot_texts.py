@@ -115,7 +115,8 @@ def about_predictions(data: PredictedAgainstMeasured) -> str:
     if not data.points:
         return "Nothing was predicted: the search had no simulator, or tried only what users know."
     unit = "milliseconds per step" if data.are_seconds else "ranks, as the scores are not seconds"
-    right = "" if data.pairwise is None else f" The faster of two was predicted in {100 * data.pairwise:.0f} % of all pairs."
+    share = "" if data.pairwise is None else f"{100 * data.pairwise:.0f} %"
+    right = f" The faster of two was predicted in {share} of all pairs." if share else ""
     return f"Predictions for {counted(len(data.points), 'trial')} against their measurements, in {unit}.{right}"
 
 
