@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autodist import carriers
 from autodist.errors import StoreError, StrategyError
 from autodist.graph import TraceSubject, VariableNames, capture
 from autodist.resource_spec import Host, ResourceSpec, Ssh
@@ -255,6 +256,13 @@ def test_where_hosts_have_several_replicas_their_gradients_may_be_summed_first()
         for name in ("PartitionedPS(stations=True)", "PartitionedPS")
     )
     assert summed < apart
+
+
+def test_what_is_not_installed_is_named_in_a_line(monkeypatch):
+    monkeypatch.setattr(carriers, "installed_communicators", lambda: ("tcp", "collective"))
+    known = known_strategies_of(HERE)
+    why = {known[f"{system}(communicator='horovod')"] for system in ("AllReduce", "Parallax")}
+    assert why == {"Horovod is not installed; `autodist env` says what to do"}
 
 
 def known_strategies_of(spec):
