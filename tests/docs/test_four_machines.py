@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/four_machines.md")}
+SCRIPTS = Path(__file__).with_name("first_scripts")
 HOSTS = 4
 # The emulated hosts are h1 to h4, and a few short trials do.
 HERE = {"worker": "h", "--trials 50": "--trials 3 --iterations 3 --warm-up 2 --finalists 1"}
@@ -44,6 +45,17 @@ def test_both_pages_say_the_same():
     assert sorted(commands("README.md")) == sorted(commands("docs/four_machines.md"))
 
 
+def type_on_head(cluster: Any, command: str) -> subprocess.CompletedProcess[str]:
+    """Type a command of a page in a shell of the machine from which the cluster is used."""
+    for theirs, here in HERE.items():
+        command = command.replace(theirs, here)
+    typed = cluster.command("head", ["bash", "-c", f"PATH={BIN}:$PATH; cd /root && {command}"])
+    result = subprocess.run(typed, capture_output=True, text=True, timeout=280, check=False)
+    print(f"$ {command}\n{result.stdout}{result.stderr}")
+    assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+    return result
+
+
 @pytest.mark.slow
 @pytest.mark.emulated
 @pytest.mark.timeout(900)
@@ -53,11 +65,7 @@ def test_every_command_works_on_four_hosts(page: str, emulate: Callable[..., Any
     home = cluster.disk("head") / "root"
     (home / "train.py").write_text(script(page))
     for command in commands(page):
-        for theirs, here in HERE.items():
-            command = command.replace(theirs, here)
-        typed = cluster.command("head", ["bash", "-c", f"PATH={BIN}:$PATH; cd /root && {command}"])
-        result = subprocess.run(typed, capture_output=True, text=True, timeout=280, check=False)
-        assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+        result = type_on_head(cluster, command)
         if command.startswith("autodist run"):
             assert "4 workers (h1, h2, h3, h4)" in result.stderr
     assert (cluster.disk("h1") / "root" / "digits.keras").is_file(), "on the first machine, as the page says"
@@ -78,3 +86,32 @@ def test_hosts_can_be_emulated_to_try_it(tmp_path: Path, emulate: Callable[..., 
     wrong = subprocess.run([*command[:2], "0"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert wrong.returncode == 2
     assert "`num_hosts` is 0, it must be 1 to 200" in wrong.stderr
+
+
+def write_texts(directory: Path) -> None:
+    """Reviews with words of praise, and others, in a folder each."""
+    for folder, word in (("good", "wonderful"), ("bad", "dull")):
+        (directory / folder).mkdir(parents=True)
+        for number in range(80):
+            (directory / folder / f"{number}.txt").write_text(f"the film number {number} was {word} {word}")
+
+
+@pytest.mark.slow
+@pytest.mark.emulated
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.stem)
+def test_other_scripts_get_to_four_hosts_by_the_same_commands(script: Path, emulate: Callable[..., Any]):
+    """A user's own script, with a strategy that a search has found, and nothing on the console to stumble over."""
+    cluster = emulate(HOSTS)
+    home = cluster.disk("head") / "root"
+    (home / "train.py").write_text(script.read_text())
+    write_texts(home / "texts")
+    init, *_, search, run, fetch = commands("README.md")
+    for command in (init, search, run, fetch):
+        shown = type_on_head(cluster, command)
+        assert "Traceback" not in shown.stderr
+        assert "_internal" not in shown.stderr
+        assert " failed: " not in shown.stderr
+        if command == run:
+            assert ("batch normalization (`batch_normalization" in shown.stderr) == (script.stem == "digits_cnn")
+    assert list((home / "runs").glob("*/files/h1/result.keras"))
