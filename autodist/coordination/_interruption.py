@@ -68,7 +68,7 @@ class Interruption:
 
     @contextlib.contextmanager
     def together(self, *, counts: bool = True) -> Iterator[None]:
-        """Let all workers do the body at the same place of the program.
+        """Mark the body as work that all workers do at the same place of the program.
 
         Args:
             counts: Whether one that has begun it waits for the others.

@@ -61,7 +61,7 @@ class FitHooks:
         return TrainFunction(model, self._engine)
 
     def make_train_function(self, original: Any) -> Any:
-        """Make the function that ``fit`` calls with an iterator."""
+        """The replacement of the method that makes the function that ``fit`` calls."""
 
         @functools.wraps(original)
         def make_train_function(model: Any, force: bool = False) -> Any:
