@@ -61,4 +61,4 @@ with ad.scope():
             g_loss, d_loss = train_step(real)
         print(f"epoch {epoch}: generator {float(g_loss):.3f}, discriminator {float(d_loss):.3f}")
     generator.save("result.keras")
-    tf.train.Checkpoint(generator=generator, discriminator=discriminator, optimizer=of_generator).save("checkpoints/one")
+    tf.train.Checkpoint(generator=generator, discriminator=discriminator).save("checkpoints/one")
