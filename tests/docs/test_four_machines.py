@@ -73,7 +73,7 @@ def test_every_command_works_on_four_hosts(page: str, emulate: Callable[..., Any
 
 
 @pytest.mark.emulated
-def test_hosts_can_be_emulated_to_try_it(tmp_path: Path, emulate: Callable[..., Any]):
+def test_hosts_can_be_emulated_to_try_it(tmp_path: Path):
     """As both pages say; the directory is shared."""
     assert all("`scripts/emulate-hosts`" in page for page in PAGES.values())
     typed = "ssh h2 hostname && autodist init -H h1,h2 && ssh h1 ls $PWD"
