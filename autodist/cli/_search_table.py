@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from autodist.search import Bill, Trial
     from autodist.tuning import Baseline
 
-__all__ = ["rows_of"]
-
 
 def rows_of(best: Trial, baselines: Iterable[Baseline], bill: Bill) -> list[TrialRow]:
     """Return a line for the best trial and for each of what users know; names of one strategy share a line.
@@ -23,7 +21,6 @@ def rows_of(best: Trial, baselines: Iterable[Baseline], bill: Bill) -> list[Tria
         best: The fastest trial, or the cheapest.
         baselines: The strategies that users know, as far as they were measured.
         bill: What training costs.
-
     """
     known: dict[int | str, TrialRow] = {}
     for baseline in baselines:

@@ -93,7 +93,7 @@ class Layout:
         return f"/job:{job}/replica:0/task:{task}/device:{parsed.kind}:{parsed.index}"
 
     def at_home(self, device: str, rank: int) -> str:
-        """What a worker itself calls a device of its own that is called by :meth:`tf_device` here."""
+        """A worker's own name for a device of its own, which :meth:`tf_device` names for others."""
         own = "/job:localhost/replica:0/task:0/"
         return device if self.server else device.replace(f"/job:worker/replica:0/task:{rank}/", own)
 

@@ -226,7 +226,7 @@ class Domain:
 
     @cached_property
     def flops_per_s(self) -> float:
-        """What a device computes per second in products of matrices, by the profile if it was measured."""
+        """The operations of a device per second in products of matrices, by the profile if it was measured."""
         taken_s = self.profile.op_s.get("MatMul", 0.0) if self.profile.source == "measured" else 0.0
         if not taken_s or self.graph.graph_def is None:
             return DEVICE_FLOPS

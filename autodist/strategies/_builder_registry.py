@@ -24,7 +24,7 @@ ENTRY_POINT_GROUP = "autodist.strategies"
 BuilderInfo: TypeAlias = Registered
 
 StrategyLike: TypeAlias = "str | os.PathLike[str] | StrategyBuilder | Strategy"
-"""What :func:`get` takes wherever a strategy is wanted."""
+"""The kinds of values that :func:`get` takes wherever a strategy is wanted."""
 
 
 _REGISTRY: Registry[StrategyBuilder] = Registry("strategy builder", StrategyBuilder, ENTRY_POINT_GROUP, BUILDERS)
