@@ -85,7 +85,7 @@ def test_what_proposed_a_trial_is_whole_where_the_terminal_is_narrow():
 def test_strategies_that_users_know_under_several_names_share_a_line():
     g, d = graph(variable("w", (64, 64))), spec("a", "b")
     strategies = [get(name).build(g, d) for name in ("AllReduce(communicator='tcp')", "PSLoadBalancing")]
-    trials = [Trial(k, "known", one, Measurement((0.2 + k,))) for k, one in enumerate(strategies)]
+    trials = [Trial(k, one, Measurement((0.2 + k,)), "known") for k, one in enumerate(strategies)]
     known = (Baseline("AllReduce", trials[0]), Baseline("PS", trials[1]), Baseline("Parallax", trials[0]))
     missing = tuple(Baseline(name, why_not="Horovod is not installed") for name in ("AllReduce(h)", "Parallax(h)"))
     rows = rows_of(trials[0], (*known, *missing), Bill(d, batch_size=64))
