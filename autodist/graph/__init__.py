@@ -64,6 +64,7 @@ from autodist.graph.tracing import (
     as_array_program,
     capture,
     refuse_fixed_beside_rows,
+    refuse_left_out_rows,
     said_in_tracing,
 )
 from autodist.graph.updates import Domain, Obstacle, UpdateRegion, UpdateRegions, is_aligned
@@ -136,6 +137,7 @@ __all__ = [
     "prune",
     "reduction_of_met",
     "refuse_fixed_beside_rows",
+    "refuse_left_out_rows",
     "said_in_tracing",
     "split_tensor",
     "static_value",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from autodist.graph import CapturedStep, refuse_fixed_beside_rows
+from autodist.graph import CapturedStep, refuse_fixed_beside_rows, refuse_left_out_rows
 from autodist.kernels import refuse_fixed_batches
 from autodist.runtime.data import Arguments
 
@@ -39,16 +39,22 @@ class PartChecks:
         Raises:
             CaptureError: Replicas can't do with parts of such a batch what one device does with all of it.
         """
-        if self._num_replicas == 1:
-            return
         seen = self._rows.setdefault(captured.concrete, set())
-        if rows in seen or None in seen or (len(seen) >= _MOST and 1 < (rows or 0) <= max(filter(None, seen))):
+        if rows in seen:
+            return
+        is_first = not seen
+        if rows == 1:
+            refuse_left_out_rows(captured.graph, captured.line_of)
+            seen.add(1)
+        if None in seen or self._num_replicas == 1:
+            return
+        if len(seen) >= _MOST and 1 < (rows or 0) <= max(filter(None, seen)):
             return
         graph = captured.graph.with_batch_size(rows)
         planned = (captured.graph.batch_size or 0) if self._are_planned else None
         depends = refuse_fixed_batches(
             graph, self._num_replicas, arguments.names, captured.line_of, planned_rows=planned
         )
-        if not seen:
+        if is_first:
             refuse_fixed_beside_rows(graph, arguments.names, captured.line_of)
         seen.add(rows if depends else None)

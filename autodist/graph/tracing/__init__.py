@@ -3,6 +3,7 @@
 from autodist.graph.tracing._array_program import as_array_program
 from autodist.graph.tracing._capture import SOURCE_GRAPH, NoGradientError, capture
 from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
+from autodist.graph.tracing._fixed_rank import refuse_left_out_rows
 from autodist.graph.tracing._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph.tracing._hoist import argument_aliases
 from autodist.graph.tracing._source_lines import said_in_tracing
@@ -16,5 +17,6 @@ __all__ = [
     "as_array_program",
     "capture",
     "refuse_fixed_beside_rows",
+    "refuse_left_out_rows",
     "said_in_tracing",
 ]

@@ -26,7 +26,7 @@ from autodist.graph.operators import meaning
 from autodist.graph.tracing._apart import known_to_keep_apart
 from autodist.graph.tracing._batch_norm import mark_fused_batch_norms, synchronize_batch_norm
 from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
-from autodist.graph.tracing._fixed_rank import squeezing_known_dims
+from autodist.graph.tracing._fixed_rank import settle_squeezed_dims, squeezing_known_dims
 from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph.tracing._hoist import hoist_reads
 from autodist.graph.tracing._inline import inline_calls, resolved
@@ -272,6 +272,7 @@ def _simplify(flat: Any, tracing: Any, variables: Sequence[BareVariable]) -> Non
     """Make a flat graph simpler, and the same on all workers."""
     embed_constants(flat, tracing)
     look_up_before_casting(flat)
+    settle_squeezed_dims(flat)
     hoist_reads(flat, {v.handle: (v.dtype, v.shape) for v in variables})
     _drop_devices(flat)
 

@@ -1,17 +1,24 @@
 """Dims of size 1 that are left out by their size: which of them is settled when a step is traced.
 
 ``tf.squeeze(logits)`` leaves the batch out as well where it has one row. A replica has one row where one device has
-more, and must give a tensor of as many dims as that.
+more, and must give a tensor of as many dims as that. A batch of one row has a trace of its own, in which the batch is
+left out.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from autodist.graph.annotations import replace_method
+from autodist.errors import FixedRowsError
+from autodist.graph._graph_def import tensor_shape
+from autodist.graph._training_graph import TrainingGraph
+from autodist.graph.annotations import attributed, replace_method
+
+_OPEN = "_autodist_open_rank"
+"""NodeDef attribute of operators that leave out dims by their size, if a size is unknown while a step is traced."""
 
 
 @contextlib.contextmanager
@@ -28,10 +35,56 @@ def squeezing_known_dims() -> Iterator[None]:
             if shape is None or shape.rank is None:
                 return original(input, axis, name)
             found = [dim for dim, size in enumerate(shape._dims) if size == 1]
-            return original(input, found, name) if found else tf.identity(input, name)
+            with attributed(_OPEN, b"1") if None in shape._dims else contextlib.nullcontext():
+                return original(input, found, name) if found else tf.identity(input, name)
 
         return squeeze
 
     with contextlib.ExitStack() as patches:
         replace_method(patches, gen_array_ops, "squeeze", wrap)
         yield
+
+
+def settle_squeezed_dims(flat: Any) -> None:
+    """Do the same in a flat graph, to operators of functions that were traced before."""
+    from tensorflow.core.framework import tensor_shape_pb2
+
+    nodes = {node.name: node for node in flat.node}
+    for node in flat.node:
+        shape = tensor_shape(nodes, node.input[0]) if node.op == "Squeeze" else None
+        if shape is None or node.attr["squeeze_dims"].list.i:
+            continue
+        found = [dim for dim, size in enumerate(shape) if size == 1]
+        node.attr["squeeze_dims"].list.i.extend(found)
+        if not found:
+            node.op = "Identity"
+            del node.attr["squeeze_dims"]
+        if None in shape:
+            node.attr[_OPEN].s = b"1"
+        known = node.attr["_output_shapes"].list
+        del known.shape[:]
+        known.shape.add().dim.extend(
+            tensor_shape_pb2.TensorShapeProto.Dim(size=-1 if size is None else size) for size in shape if size != 1
+        )
+
+
+def refuse_left_out_rows(graph: TrainingGraph, line_of: Callable[[str], str]) -> None:
+    """Refuse a batch of one row for a step that leaves out dims by their size, if it was traced for any number of rows.
+
+    Args:
+        graph: The step.
+        line_of: The user's line of a node.
+
+    Raises:
+        FixedRowsError: It does so.
+    """
+    if graph.fixed_rows is not None:
+        return
+    functions = (node for function in graph.graph_def.library.function for node in function.node_def)
+    for node in (*graph.graph_def.node, *functions):
+        if _OPEN in node.attr:
+            raise FixedRowsError(
+                f"op `{node.name}` ({node.op}) at {line_of(node.name)} leaves out all dims of size 1, and so the batch "
+                "too where it has one row",
+                hint="say which dims: `tf.squeeze(x, axis=-1)`",
+            )
