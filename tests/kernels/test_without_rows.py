@@ -32,6 +32,16 @@ def frozen(x, w):
     return tf.nn.bias_add(tf.nn.conv2d(x, tf.constant(START), 1, "VALID"), tf.reduce_mean(w, [0, 1, 2]))
 
 
+def along_the_width(x, w):
+    """Rows that lie side by side in one picture."""
+    return tf.nn.conv2d(tf.transpose(x, [1, 0, 2, 3]), w[:1], 1, "SAME")
+
+
+def as_channels(x, w):
+    """Rows that are summed up, with weights of as many channels."""
+    return tf.nn.conv2d(tf.transpose(x, [3, 1, 2, 0]), w[:, :, :1] * tf.ones([tf.shape(x)[0], 1]), 1, "SAME")
+
+
 def in_a_loop(x, w):
     """A convolution forward, one backward, and a pool, of what keeps its size and of what does not."""
     kept = tf.zeros([tf.shape(x)[0], 2, 2, 4])
@@ -41,7 +51,9 @@ def in_a_loop(x, w):
     return kept
 
 
-@pytest.mark.parametrize("program", [frozen, mirrored, edges, pooled_with_places, in_a_loop])
+@pytest.mark.parametrize(
+    "program", [frozen, mirrored, edges, pooled_with_places, along_the_width, as_channels, in_a_loop]
+)
 def test_what_needs_rows(program):
     w = tf.Variable(START, name="w")
 

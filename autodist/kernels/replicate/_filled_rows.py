@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Rows, Way
+from autodist.graph.layouts import BatchPlan, Cut, Multiple, Rows, Way
 from autodist.graph.operators import meaning
 from autodist.kernels._base import Layout
 from autodist.kernels.replicate._batch_rows import BatchRows
@@ -39,12 +39,12 @@ class FilledRows:
         told = (entry for entries in way.lengths.values() for entry in entries)
         return meaning(node.op).needs_rows and not any(isinstance(entry, Rows) for entry in told)
 
-    def filled(self, value: str, tensor: str, replica: int) -> str:
+    def filled(self, value: str, tensor: str, cut: Cut, replica: int) -> str:
         """A replica's rows of a tensor, or a row of zeros if it has none."""
         if (value, replica) not in self._made:
             name = f"replica_{replica}/autodist/filled/{value.replace(':', '_')}"
-            device, rank = self._layout.replica_device(replica), len(self._plan.shapes.shape(tensor) or ())
-            paddings = self._out.constant(f"{name}/behind", [(0, int(d == 0)) for d in range(rank)], "int32")
+            device, row = self._layout.replica_device(replica), self._row_along(tensor, cut)
+            paddings = self._out.constant(f"{name}/behind", [(0, max(0, entry)) for entry in row], "int32")
             missing = self._out.add("Mul", f"{name}/paddings", [paddings, self._missing(replica)], T="int32")
             dtype = tensor_dtype(self._nodes, tensor)
             zero = self._out.constant(f"{name}/zero", 0, dtype)
@@ -53,18 +53,23 @@ class FilledRows:
             self._made[value, replica] = self._out.add("PadV2", name, [value, missing, zero], **kinds)
         return self._made[value, replica]
 
-    def emptied(self, made: str, tensor: str, replica: int) -> str:
+    def emptied(self, made: str, tensor: str, cut: Cut, replica: int) -> str:
         """As many rows of what comes of filled ones as the replica has."""
-        rank = len(self._plan.shapes.shape(tensor) or ())
+        row = self._row_along(tensor, cut)
         name = f"{made.replace(':', '_')}/emptied"
-        begin = self._out.constant(f"{name}/begin", [0] * rank, "int32")
-        size = self._rows.entries([Rows(1), *[-1] * (rank - 1)], replica, "int32")
+        begin = self._out.constant(f"{name}/begin", [0] * len(row), "int32")
+        size = self._rows.entries([entry if entry < 0 else Rows(entry) for entry in row], replica, "int32")
         kinds = {
             "T": tensor_dtype(self._nodes, tensor),
             "Index": "int32",
             "device": self._layout.replica_device(replica),
         }
         return self._out.add("Slice", name, [made, begin, size], **kinds)
+
+    def _row_along(self, tensor: str, cut: Cut) -> list[int]:
+        """How long a row is along the dim that is cut; -1 for each other dim."""
+        shape = self._plan.shapes.shape(tensor) or ()
+        return [length.times if d == cut.dim and isinstance(length, Multiple) else -1 for d, length in enumerate(shape)]
 
     def _missing(self, replica: int) -> str:
         """1 for a replica without rows, 0 for all others."""

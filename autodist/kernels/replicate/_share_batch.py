@@ -296,8 +296,9 @@ class _Builder:
             else:
                 found = self._value(tensor, way.inputs[k])
                 value = found[0] if isinstance(way.inputs[k], Whole) else found[replica]
-                is_filled = way.inputs[k] == Cut(0) and self.filled.is_needed(node, way)
-                copy.input.append(self.filled.filled(value, tensor, replica) if is_filled else value)
+                if isinstance(cut := way.inputs[k], Cut) and self.filled.is_needed(node, way):
+                    value = self.filled.filled(value, tensor, cut, replica)
+                copy.input.append(value)
         if way.masks is not None:
             copy.input[way.masks] = self.masked.numbers(node, way, copy.input[way.masks], replica)
         if way.changes:
@@ -329,8 +330,8 @@ class _Builder:
             found = self.values.setdefault((tensor, layout), [])
             if replica is None and found:
                 continue
-            if is_filled and replica is not None and layout == Cut(0):
-                given = self.filled.emptied(given, tensor, replica)
+            if is_filled and replica is not None and isinstance(layout, Cut):
+                given = self.filled.emptied(given, tensor, layout, replica)
             found.append(given)
         self.copies.setdefault(name, []).append(made)
 
