@@ -30,17 +30,18 @@ def in_a_branch(x, w):
     return tf.cond(tf.reduce_sum(x) > 0.0, lambda: tf.squeeze(x @ w), lambda: tf.squeeze(x @ w) - 1.0)
 
 
+TRACED = tf.function(tf.squeeze, input_signature=[tf.TensorSpec([None, 1])])
+
+
 def traced_before(x, w):
     """A replica with one row of several keeps it, also in a function that was traced outside of the scope."""
-    inner = tf.function(tf.squeeze, input_signature=[tf.TensorSpec([None, 1])])
-    with tf.init_scope():
-        inner(tf.ones([2, 1]))
-    return inner(x @ w)
+    return TRACED(x @ w)
 
 
 def found_by(program, counts, scope):
     """What a step returns for batches of so many rows, and the weights."""
     w = tf.Variable([[0.1], [0.2], [-0.1]], name="w")
+    TRACED(X[:, :1])
 
     @tf.function
     def step(x):
@@ -55,7 +56,10 @@ def found_by(program, counts, scope):
     return [*found, w.numpy()]
 
 
-@pytest.mark.parametrize("program", [squeezed, by_keras, dims_by_rank, in_a_branch, traced_before])
+PROGRAMS = (squeezed, by_keras, dims_by_rank, in_a_branch, traced_before)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("counts", [(4, 1, 3), (1, 2)], ids=str)
 def test_has_as_many_dims_as_on_one_device(program, counts):
     expected = found_by(program, counts, contextlib.nullcontext())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from autodist.errors import FixedRowsError
@@ -46,26 +46,31 @@ def squeezing_known_dims() -> Iterator[None]:
 
 
 def settle_squeezed_dims(flat: Any) -> None:
-    """Do the same in a flat graph, to operators of functions that were traced before."""
-    from tensorflow.core.framework import tensor_shape_pb2
-
+    """Do the same in a flat graph, to operators of functions that were traced before, or for any number of rows."""
     nodes = {node.name: node for node in flat.node}
     for node in flat.node:
-        shape = tensor_shape(nodes, node.input[0]) if node.op == "Squeeze" else None
-        if shape is None or node.attr["squeeze_dims"].list.i:
-            continue
-        found = [dim for dim, size in enumerate(shape) if size == 1]
+        is_settled = node.op != "Squeeze" or node.attr["squeeze_dims"].list.i
+        shape = tensor_shape(nodes, node.input[0]) if _OPEN in node.attr or not is_settled else None
+        if shape is not None:
+            _leave_out(node, shape)
+
+
+def _leave_out(node: Any, shape: Sequence[int | None]) -> None:
+    """Have a node leave out the dims that are known to have size 1."""
+    from tensorflow.core.framework import tensor_shape_pb2
+
+    found = [dim for dim, size in enumerate(shape) if size == 1]
+    node.op = "Squeeze" if found else "Identity"
+    node.attr.pop("squeeze_dims", None)
+    if found:
         node.attr["squeeze_dims"].list.i.extend(found)
-        if not found:
-            node.op = "Identity"
-            del node.attr["squeeze_dims"]
-        if None in shape:
-            node.attr[_OPEN].s = b"1"
-        known = node.attr["_output_shapes"].list
-        del known.shape[:]
-        known.shape.add().dim.extend(
-            tensor_shape_pb2.TensorShapeProto.Dim(size=-1 if size is None else size) for size in shape if size != 1
-        )
+    if None in shape:
+        node.attr[_OPEN].s = b"1"
+    known = node.attr["_output_shapes"].list
+    del known.shape[:]
+    known.shape.add().dim.extend(
+        tensor_shape_pb2.TensorShapeProto.Dim(size=-1 if size is None else size) for size in shape if size != 1
+    )
 
 
 def refuse_left_out_rows(graph: TrainingGraph, line_of: Callable[[str], str]) -> None:
