@@ -100,6 +100,16 @@ def installed_communicators() -> tuple[str, ...]:
     return names_of(lambda carrier: carrier.is_available())
 
 
+def carrier_of_groups() -> str:
+    """The carrier of collectives of some of the workers.
+
+    Example:
+        >>> carrier_of_groups()
+        'tcp'
+    """
+    return names_of(lambda carrier: carrier.has_groups)[0]
+
+
 def carrier_of_servers() -> str:
     """The carrier of messages to and from servers by default; verification tells where it is not installed.
 

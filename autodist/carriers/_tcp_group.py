@@ -50,7 +50,7 @@ class TcpGroup(Communicator):
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
         found = self._exchanged(nodes, name, [tensor] * len(self.place.among), dtype)
-        return nodes.concat(name, found, dtype)
+        return nodes.concat(f"{name}/together", found, dtype)
 
     def reduce_scatter(
         self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: CollectivePlace

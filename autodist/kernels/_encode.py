@@ -119,7 +119,8 @@ class _PointChannel(Channel):
 
     @property
     def world_size(self) -> int:
-        return self._to.graph.layout.world_size
+        members = self._point.members
+        return self._to.graph.layout.world_size if members is None else len(members)
 
     def all_reduce(self, name: str, tensor: str, dtype: str, shape: Sequence[int]) -> str:
         return self._arrived(name, Combine.SUM, tensor, dtype, shape)
@@ -134,7 +135,7 @@ class _PointChannel(Channel):
         point = SyncPoint(
             label, self._point.variable, combine, (tensor,), (synced,), (dtype,), (tuple(shape),), even=True
         )
-        self._to.points.append(point)
+        self._to.points.append(replace(point, members=self._point.members))
         return synced
 
     def state(self, name: str, initial: str, dtype: str, shape: Sequence[int]) -> str:

@@ -18,6 +18,7 @@ _MANY_ROWS = 30
 _MANY_HOSTS = 16
 _MANY_LINKS = 6
 _MANY_TEXTS = 8
+_LEAST_WHOLE = 0.01
 _NUMBERS = ("MB", "Sent MB", "Group", "Times", "Receives MB", "Sends MB", "Gbit/s", "At least ms")
 
 
@@ -41,6 +42,8 @@ def show_explanation(explanation: Explanation, *, show_all: bool = False) -> Non
         _show_cost(explanation.cost, console, show_all)
     if explanation.exchanged:
         _show_exchanged(explanation, console, show_all)
+    if explanation.whole is not None and explanation.whole.share >= _LEAST_WHOLE:
+        console.print(f"Each replica computes whole, from gathered inputs: {explanation.whole}\n", soft_wrap=True)
     if explanation.problems is not None:
         _show_problems(explanation, console)
 

@@ -14,10 +14,15 @@ from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
 
 _MOST_NAMES = 6
+_HINTS = {
+    "DataParallel": "make the mesh of `keras.distribution.list_devices()`; or leave out `set_distribution()`",
+    "ModelParallel": "mend the mesh or the LayoutMap; or leave out `set_distribution()`, and run with "
+    "`--strategy Tiled`",
+}
 
 
 def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
-    """The strategy that the script's ``ModelParallel`` means; None if it has set none.
+    """The strategy that the script's ``ModelParallel`` means; None if it has set none, or ``DataParallel``.
 
     Args:
         graph: G.
@@ -28,23 +33,28 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
     """
     keras = sys.modules.get("keras")
     found = None if keras is None else keras.distribution.distribution()
-    if keras is None or not isinstance(found, keras.distribution.ModelParallel):
+    if keras is None or not isinstance(found, (keras.distribution.DataParallel, keras.distribution.ModelParallel)):
         return None
     mesh = found.device_mesh
     lengths = dict(zip(mesh.axis_names, mesh.shape, strict=True))
+    if isinstance(found, keras.distribution.DataParallel):
+        _raise("DataParallel", list(_of_size(lengths, spec)))
+        return None
     names, batch = [variable.name for variable in graph.trainable], found.batch_dim_name
     layouts = list(found._layout_map)
     mistakes = [*_of_mesh(lengths, batch, spec), *_of_layouts(layouts, names)]
     if not mistakes:
         mistakes = list(_along_the_batch({key: found._layout_map[key] for key in layouts}, lengths, batch))
-    if mistakes:
-        raise StrategyError(
-            f"the script's `keras.distribution.ModelParallel` can't be followed: {'; '.join(mistakes)}",
-            hint="mend the mesh or the LayoutMap; or leave out `set_distribution()`, and run with `--strategy Tiled`",
-        )
+    _raise("ModelParallel", mistakes)
     rules = [f"{glob.escape(name)}={dim}" for name in names for dim in _cut_dims(found._layout_map[name], lengths)]
     groups = lengths[batch] if len(_long(lengths)) > 1 else 1
     return f"Tiled(dims={(*rules, '*=whole')!r}{f', groups={groups}' if groups > 1 else ''})"
+
+
+def _raise(kind: str, mistakes: list[str]) -> None:
+    if mistakes:
+        text = f"the script's `keras.distribution.{kind}` can't be followed: {'; '.join(mistakes)}"
+        raise StrategyError(text, hint=_HINTS[kind])
 
 
 def _long(lengths: dict[str, int]) -> list[str]:
@@ -53,15 +63,20 @@ def _long(lengths: dict[str, int]) -> list[str]:
 
 
 def _of_mesh(lengths: dict[str, int], batch: str, spec: ResourceSpec) -> Iterator[str]:
-    replicas, shape, long = len(spec.replicas), tuple(lengths.values()), _long(lengths)
-    if prod(shape) != replicas:
-        yield f"its mesh is {shape}, the cluster has {replicas} replicas, as `keras.distribution.list_devices()` says"
+    yield from _of_size(lengths, spec)
+    long = _long(lengths)
     told = " and ".join(f"`{axis}` of {lengths[axis]}" for axis in long)
     if len(long) > 2 or (len(long) == 2 and long[0] != batch):
         yield (
             f"its mesh has the axes {told}, allowed: one axis longer than 1, or two, of which the first is that of the "
             f"batch, `{batch}`"
         )
+
+
+def _of_size(lengths: dict[str, int], spec: ResourceSpec) -> Iterator[str]:
+    replicas, shape = len(spec.replicas), tuple(lengths.values())
+    if prod(shape) != replicas:
+        yield f"its mesh is {shape}, the cluster has {replicas} replicas, as `keras.distribution.list_devices()` says"
 
 
 def _along_the_batch(layouts: dict[str, Any], lengths: dict[str, int], batch: str) -> Iterator[str]:

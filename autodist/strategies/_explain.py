@@ -13,6 +13,7 @@ from autodist.strategies._problem import Problem
 from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig
 from autodist.strategies._traffic import traffic
+from autodist.strategies._whole_work import WholeWork, whole_work
 from autodist.strategies.checks import require_types, verify
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ class Explanation:
         has_tiles: Whether replicas compute with parts of any variable.
         memory_bytes: By host, what its worker is expected to need while it trains, beyond what imports take; None
             without an estimate.
+        whole: What each replica computes whole because variables are tiled; None without tiles or a graph.
     """
 
     id: str
@@ -153,6 +155,7 @@ class Explanation:
     exchanged: tuple[Exchanged, ...] | None = None
     has_tiles: bool = False
     memory_bytes: Mapping[str, float] | None = None
+    whole: WholeWork | None = None
 
 
 def explain(
@@ -188,13 +191,14 @@ def explain(
     if (graph is None) != (spec is None):
         missing = "spec" if spec is None else "graph"
         raise UsageError(f"there is no {missing}: what a strategy costs depends on a graph and a spec together")
-    cost, problems, flows, variables = None, None, {}, {}
+    cost, problems, whole, flows, variables = None, None, None, {}, {}
     if graph is not None and spec is not None:
         found = traffic(strategy, graph, spec, batch_size=batch_size, rows=rows)
         flows = {(flow.variable or "", flow.shard): flow for flow in found.flows}
         variables = {variable.name: variable for variable in graph.trainable}
         cost = _cost(found, spec)
         problems = verify(strategy, graph, spec, available_communicators=available_communicators)
+        whole = None if problems else whole_work(strategy, graph, found.batch_size)
     synchronizers = [synchronizer for _, synchronizer in strategy.synchronizers]
     destinations = Counter(home for synchronizer in synchronizers if (home := synchronizer.home) is not None)
     told = tuple(row for c in strategy.variables for row in _rows(c, variables.get(c.variable), flows))
@@ -211,6 +215,7 @@ def explain(
         num_groups=len(strategy.groups),
         cost=cost,
         problems=problems,
+        whole=whole,
     )
 
 

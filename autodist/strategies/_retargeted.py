@@ -159,7 +159,8 @@ def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, gro
     if not can_tile(graph, config.variable, dim, parts):
         raise StrategyError(
             f"the strategy cuts dim {dim} of `{config.variable}` over {len(config.shards)} replicas, here are {parts}, "
-            f"and its shape {graph.variable(config.variable).shape} has no {parts} equal parts",
+            f"and its shape {graph.variable(config.variable).shape} can't be cut into {parts} parts",
             hint=hint,
         )
-    return tile_config(graph, spec, config.variable, dim, groups, config.synchronizer.group_number or 0)
+    number, compressor = config.synchronizer.group_number or 0, config.shards[0].compressor
+    return tile_config(graph, spec, config.variable, dim, groups, number, compressor=compressor)

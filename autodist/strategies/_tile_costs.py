@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from autodist.strategies._shard_messages import ShardMessages, host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Mapping
 
-    from autodist.cost.operations import NodeCost
     from autodist.graph import TrainingGraph, Variable
     from autodist.strategies._strategy import Strategy, VariableConfig
 
@@ -101,14 +100,20 @@ def _has_gradient(variable: Variable, whole: Container[str]) -> bool:
 
 def _flops_of(graph: TrainingGraph, batch_size: int, nodes: Iterable[str]) -> float:
     """The operations of nodes, and the like of the bytes that they read and write."""
+    work = work_of(graph, batch_size)
+    return sum(work.get(name, 0.0) for name in nodes)
+
+
+def work_of(graph: TrainingGraph, batch_size: int) -> Mapping[str, float]:
+    """By node, its floating-point operations, and the like of the bytes that it reads and writes."""
     from autodist.cost.operations import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
 
-    kept, key = graph.analysis.derived, (_flops_of, batch_size)
+    kept, key = graph.analysis.derived, (work_of, batch_size)
     if key not in kept:
-        kept[key] = node_costs(graph, batch_size)
-    costs: dict[str, NodeCost] = kept[key]
-    found = (costs[name] for name in nodes if name in costs)
-    return sum(cost.flops + cost.bytes * (DEVICE_FLOPS / MEMORY_BYTES_PER_S) for cost in found)
+        costs = node_costs(graph, batch_size)
+        kept[key] = {n: cost.flops + cost.bytes * (DEVICE_FLOPS / MEMORY_BYTES_PER_S) for n, cost in costs.items()}
+    found: dict[str, float] = kept[key]
+    return found
 
 
 def tiled_dims(strategy: Strategy) -> dict[str, int]:

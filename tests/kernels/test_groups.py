@@ -107,6 +107,66 @@ def test_groups_have_parts_of_the_batch_and_their_replicas_parts_of_weights(buil
             assert {(first, first + 1)} <= {point.members for point in points} <= {(first, first + 1), *gradients, None}
 
 
+def odd_numbers():
+    body = [layers.Conv2D(5, 3, padding="same", activation="relu"), layers.Flatten()]
+    head = [layers.Dense(13, activation="tanh"), layers.LayerNormalization(), layers.Dense(9), layers.Dense(7)]
+    return keras.Sequential([keras.Input((4, 4, 3)), *body, *head])
+
+
+@pytest.mark.parametrize(
+    ("spec", "options"),
+    [
+        (FOUR, ""),
+        pytest.param(ResourceSpec(tuple(Host(name, name) for name in "abc")), "", marks=pytest.mark.slow),
+        pytest.param(TWO_OF_TWO, "", marks=pytest.mark.slow),
+        pytest.param(FOUR, ", groups=2", marks=pytest.mark.slow),
+    ],
+    ids=["four", "three", "hosts of two", "groups"],
+)
+def test_parts_of_several_workers_may_be_unequal(spec, options):
+    model, data, step, losses, after = prepared(odd_numbers, (8, 7, 1))
+    dims = drawn_dims(model, random.Random(3), 4, unequal=True)
+    assert {rule.rpartition("=")[2] for rule in dims} >= {"0", "1"}
+    with InProcessCluster(step, data[0], f"Tiled(dims={dims!r}{options})", spec) as cluster:
+        for batch, loss in zip(data, losses, strict=True):
+            for [found] in cluster.step(*batch):
+                np.testing.assert_allclose(found, loss, rtol=1e-5)
+        assert_same(cluster.values(), after)
+
+
+@pytest.mark.parametrize(
+    ("compressor", "dtypes"), [("FP16", {"float16"}), pytest.param("TopK(ratio=1.0)", None, marks=pytest.mark.slow)]
+)
+def test_gradients_of_parts_are_encoded_between_groups(compressor, dtypes):
+    """Gradients of small whole numbers lose nothing, so weights are those of one device."""
+    numbers = np.random.default_rng(0)
+    begun = [numbers.integers(-2, 3, shape).astype(np.float32) for shape in ((4, 7), (7, 4))]
+    one, two = (tf.Variable(value, name=name) for value, name in zip(begun, ("one", "two"), strict=True))
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.matmul(tf.matmul(x, one), two) * y)
+        for variable, gradient in zip((one, two), tape.gradient(loss, (one, two)), strict=True):
+            variable.assign_sub(0.25 * gradient)
+        return loss
+
+    data = [numbers.integers(-2, 3, (2, n, 4)).astype(np.float32) for n in (6, 3)]
+    compiled = tf.function(step)
+    losses = [compiled(*map(tf.constant, arrays)).numpy() for arrays in data]
+    after = {"one": one.numpy(), "two": two.numpy()}
+    for variable, value in zip((one, two), begun, strict=True):
+        variable.assign(value)
+    text = f"Tiled(dims=('one=1', 'two=0'), groups=2, compressor={compressor!r})"
+    with InProcessCluster(step, data[0], text, FOUR) as cluster:
+        for batch, loss in zip(data, losses, strict=True):
+            assert [found for [found] in cluster.step(*batch)] == [loss] * 4
+        assert_same(cluster.values(), after)
+        points = [point for worker in cluster.workers for point in worker.graph.points if point.variable]
+        assert {point.members for point in points} == {(0, 2), (1, 3)}
+        assert dtypes is None or {dtype for point in points for dtype in point.dtypes} == dtypes
+    assert all(np.abs(after[name] - value).max() > 1 for name, value in zip(after, begun, strict=True))
+
+
 def at_server(graph, text):
     """A strategy whose variables that are not tiled are at a server."""
     strategy = compose(text, graph, FOUR)

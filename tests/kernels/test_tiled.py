@@ -12,7 +12,8 @@ import tensorflow as tf
 from autodist.errors import StrategyError
 from autodist.graph import VariableNames, capture, node_of
 from autodist.graph.layouts import computed_whole, tile_exchanges
-from autodist.strategies import PSSynchronizer, VariableConfig, get
+from autodist.resource_spec import ResourceSpec
+from autodist.strategies import PSSynchronizer, VariableConfig, explain, get
 
 from . import single
 from .steps import rewritten
@@ -69,6 +70,7 @@ def constrained():
 
 MODELS = (perceptron, shared, convolutions, depthwise, transposed, transformer, recurrent, looped, constrained)
 QUICK = {(model, 0) for model in MODELS}
+UNEQUAL = {perceptron, convolutions, transformer, recurrent}
 
 
 def trained(model, optimizer, data):
@@ -92,11 +94,11 @@ def trained(model, optimizer, data):
     return step, losses, after
 
 
-def drawn_dims(model, chosen, parts):
-    """For each variable, a dim that the replicas divide, or none."""
+def drawn_dims(model, chosen, parts, *, unequal=False):
+    """For each variable, a dim that the replicas divide, or only have parts of; or none."""
     rules = []
     for variable in model.trainable_variables:
-        dims = [str(dim) for dim, size in enumerate(variable.shape) if size % parts == 0]
+        dims = [str(d) for d, n in enumerate(variable.shape) if (n >= parts if unequal else n % parts == 0)]
         rules.append(f"{variable.path}={chosen.choice([*dims, 'whole'])}")
     return tuple(rules)
 
@@ -111,19 +113,37 @@ def drawn_dims(model, chosen, parts):
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_replicas_compute_with_their_parts(build, seed):
+    trains_as_one_device(build, seed, [2, 3, 4], unequal=False)
+
+
+@pytest.mark.parametrize(
+    ("build", "seed"),
+    [
+        pytest.param(build, seed, marks=() if seed == 0 and build in UNEQUAL else pytest.mark.slow)
+        for build in MODELS
+        for seed in range(3)
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_parts_may_be_unequal(build, seed):
+    """Of 24 units, 5 replicas have 5, 5, 5, 5 and 4; what 5 does not divide is cut all the same."""
+    trains_as_one_device(build, seed, [5], unequal=True)
+
+
+def trains_as_one_device(build, seed, replicas, *, unequal):
     chosen = random.Random(f"{build.__name__} {seed}")
     keras.utils.set_random_seed(seed)
     model = build()
     optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
     optimizer.build(model.trainable_variables)
-    sizes = [chosen.randint(0 if k else 1, 4) for k in range(chosen.choice([2, 3, 4]))]
+    sizes = [chosen.randint(0 if k else 1, 4) for k in range(chosen.choice(replicas))]
     rows, numbers = sum(sizes), np.random.default_rng(seed)
     shapes = (model.input_shape[1:], model.output_shape[1:])
     data = [[numbers.normal(size=(rows, *shape)).astype(np.float32) for shape in shapes] for _ in range(2)]
     step, losses, after = trained(model, optimizer, data)
     begun = {v.path: v.numpy() for v in model.trainable_variables}
 
-    dims = drawn_dims(model, chosen, len(sizes))
+    dims = drawn_dims(model, chosen, len(sizes), unequal=unequal)
     ran = single.run(step, data, sizes, strategy=f"Tiled(dims={dims!r})")
 
     np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-5)
@@ -274,16 +294,32 @@ def test_all_workers_meet_as_often_where_one_of_them_alone_takes_a_gradient():
             "Tiled(dims=('*/kernel=2', '*/bias=whole'))",
             r"dim 2 of `.*/kernel`, allowed: a dim of its shape \(8, 6\), or `whole`",
         ),
-        ("Tiled(dims=('*/kernel=0',))", "equal parts of one dim that 3 divides"),
+        ("Tiled(dims=('*narrow/kernel=1', '*=whole'))", r"dim of its shape \(6, 2\) that has at least 3 elem"),
     ],
 )
 def test_what_does_not_fit_is_said(strategy, said):
-    model = keras.Sequential([keras.Input((8,)), layers.Dense(6)])
+    model = keras.Sequential([keras.Input((8,)), layers.Dense(6), layers.Dense(2, name="narrow")])
     optimizer = keras.optimizers.SGD(0.05)
-    data = [[np.ones((4, 8), np.float32), np.ones((4, 6), np.float32)]]
+    data = [[np.ones((4, 8), np.float32), np.ones((4, 2), np.float32)]]
     step, _, _ = trained(model, optimizer, data)
     with pytest.raises(StrategyError, match=said):
         single.rewritten(step, data[0], 3, strategy)
+
+
+def test_what_can_not_be_cut_is_named_with_its_share():
+    class Whitened(layers.Layer):
+        def call(self, given):
+            return given @ tf.linalg.inv(tf.matmul(given, given, transpose_a=True) + tf.eye(given.shape[1]))
+
+    model = keras.Sequential([keras.Input((12,)), layers.Dense(64), Whitened(), layers.Dense(64)])
+    data = [np.ones((8, 12), np.float32), np.ones((8, 64), np.float32)]
+    step, _, _ = trained(model, keras.optimizers.SGD(0.05), [data])
+    captured = capture(step, single.specs_of(data), VariableNames()).graph.with_batch_size(8)
+    spec = ResourceSpec.local(cpus=2)
+    told = explain(get("Tiled(dims=('*/kernel=1', '*=whole'))").build(captured, spec), captured, spec).whole
+    assert 0.05 < told.share < 1
+    assert "MatrixInverse" in {op for _, op, _ in told.operators}
+    assert explain(get("AllReduce(communicator='tcp')").build(captured, spec), captured, spec).whole is None
 
 
 @pytest.mark.parametrize("build", [perceptron, convolutions, transformer], ids=lambda build: build.__name__)

@@ -70,6 +70,12 @@ def test_others_say_nothing_of_weights(distributed):
     assert tiling_of_keras(GRAPH, spec) is None
 
 
+def test_a_mesh_for_data_is_that_of_the_replicas(distributed):
+    distributed(DataParallel(device_mesh=DeviceMesh((3,), ("batch",), ["cpu:0", "cpu:1", "cpu:2"])))
+    with pytest.raises(StrategyError, match=r"`keras.distribution.DataParallel` .* mesh is \(3,\), .* has 2 rep"):
+        tiling_of_keras(GRAPH, ResourceSpec.local(workers=2))
+
+
 def test_all_that_can_not_be_followed_is_said(distributed):
     distributed(layouts_of((2, 2), ("batch", "model"), **{"up/kernel": ("model",), "block/up/kernel": ("model",)}))
     with pytest.raises(StrategyError) as caught:

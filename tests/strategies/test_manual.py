@@ -285,13 +285,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "manual_strategy.md"
 
 
 def test_the_pages_plans_do_what_it_says(build):
-    plan, layouts, mixed = re.findall(r"```yaml title=\"\w+\.yml\"\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    plan, layouts, groups, mixed = re.findall(r"```yaml title=\"\w+\.yml\"\n(.*?)```", PAGE.read_text(), re.DOTALL)
     strategy = build(plan)
     assert strategy.config("embedding/table").partition == (4, 1)
     assert strategy.config("head/kernel").shards[0].compressor == "FP16"
     assert strategy.config("dense/bias").shards[0].compressor is None
     blocks = graph(*(variable(f"block_0/{way}/kernel", (8, 4)) for way in ("up", "down", "by")))
     assert [config.partition for config in build(layouts, blocks).variables] == [(1, 2), (2, 1), None]
+    four = spec(*(f"h{k}" for k in range(4)))
+    with_head = graph(*blocks.variables, variable("head/kernel", (4, 2)))
+    assert [c.partition for c in build(groups, with_head, four).variables] == [(1, 2), (2, 1), None, None]
     halves = build(mixed).config("dense/kernel").shards
     assert [shard.synchronizer.type for shard in halves] == ["PS", "AllReduce"]
 
@@ -348,6 +351,59 @@ def test_what_layouts_cannot_cut_is_told_with_its_place(refused):
     assert refused('layouts: [1]\n"*": {all_reduce: {}}') == [
         "plan.yml:1:1: `layouts` is `[1]`, expected patterns of names, each with a dim or `whole`"
     ]
+
+
+GROUPS = """
+graph: {groups: 2}
+layouts: {"dense/kernel": 1, "head/kernel": 0}
+"dense/*": {all_reduce: {}, compressor: FP16}
+"head/*": {all_reduce: {chunk_size: 1}}
+"*": {ps: {}}
+"""
+FOUR = spec(*(f"h{k}" for k in range(4)))
+
+
+def test_with_groups_rules_say_what_goes_between_them(build):
+    strategy = build(GROUPS, d=FOUR)
+    assert not verify(strategy, G, FOUR)
+    dense, head = strategy.config("dense/kernel"), strategy.config("head/kernel")
+    assert (dense.partition, head.partition, strategy.groups_of_replicas) == ((1, 2), (2, 1), 2)
+    devices = [shard.synchronizer.devices for shard in dense.shards]
+    assert devices == [("h0:CPU:0", "h2:CPU:0"), ("h1:CPU:0", "h3:CPU:0")]
+    assert [shard.compressor for shard in dense.shards] == ["FP16", "FP16"]
+    assert [shard.compressor for shard in head.shards] == [None, None]
+    numbers = [config.synchronizer.group_number for config in (dense, head, strategy.config("dense/bias"))]
+    assert len(set(numbers)) == 3
+    assert strategy.config("embedding/table").synchronizer.type == "PS"
+
+
+def test_layouts_with_groups_mean_what_the_builder_means(build):
+    text = 'graph: {groups: 2}\nlayouts: {"dense/kernel": 1, "*": whole}\n"*": {all_reduce: {communicator: tcp}}\n'
+    tiled = get("Tiled(dims=('dense/kernel=1', '*=whole'), groups=2)").build(G, FOUR).config("dense/kernel")
+    found = build(text, d=FOUR).config("dense/kernel")
+    assert [s.synchronizer.in_group(0) for s in found.shards] == [s.synchronizer.in_group(0) for s in tiled.shards]
+    assert found.partition == tiled.partition
+
+
+def test_what_groups_can_not_do_is_told_with_its_place(refused):
+    assert refused(GROUPS.replace("groups: 2", "groups: 0"), d=FOUR) == [
+        "plan.yml:2:9: `graph.groups` is 0, allowed: a whole number of at least 1"
+    ]
+    assert refused(GROUPS.replace("groups: 2", "groups: 3"), d=FOUR) == [
+        "plan.yml:2:9: `graph.groups` is 3, allowed: divisors of the 4 replicas (each group has all parts of tiled "
+        "variables)"
+    ]
+    [told] = refused(GROUPS.replace('"dense/*": {all_reduce: {}, compressor: FP16}', '"dense/*": {ps: {}}'), d=FOUR)
+    assert told == (
+        "plan.yml:4:1: `dense/*` is for `dense/kernel`, of which groups of replicas have parts: allowed is "
+        "`all_reduce` and `compressor`"
+    )
+
+
+@pytest.mark.parametrize("rule", ["{sync: false}", "{staleness: 2}"])
+def test_parts_and_workers_that_go_on_by_themselves_are_refused(build, rule):
+    strategy = build(f'layouts: {{"dense/kernel": 1, "*": whole}}\n"*": {{ps: {rule}}}\n')
+    assert any("is asynchronous for `dense/bias`" in str(problem) for problem in verify(strategy, G, D))
 
 
 def test_layouts_that_fit_nothing_give_a_warning(build):

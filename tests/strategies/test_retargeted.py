@@ -76,12 +76,14 @@ def test_what_fits_is_left_alone_and_a_strategy_in_python_is_no_file(tmp_path):
 
 
 def test_what_is_tiled_is_cut_into_as_many_parts_or_told_why_not(tmp_path):
-    here = spec("a", "b")
-    config = tile_config(GRAPH, here, "w0", 0)
+    here, path = spec("a", "b"), tmp_path / "best.json"
+    config = tile_config(GRAPH, here, "w0", 1)
     strategy = AllReduce().build(GRAPH, here)
     strategy = dataclasses.replace(strategy, variables=(config, *strategy.variables[1:]))
-    with pytest.raises(StrategyError, match=r"cuts dim 0 of `w0` over 2 replicas, here are 3, .* has no 3 equal parts"):
-        used_on(strategy, spec("a", "b", "c"), tmp_path / "best.json")
+    with pytest.warns(RetargetedWarning, match="is of another cluster"):
+        assert used_on(strategy, spec("a", "b", "c"), path).variables[0].partition == (1, 3)
+    with pytest.raises(StrategyError, match=r"cuts dim 1 of `w0` over 2 replicas, here are 11, .* into 11 parts"):
+        used_on(strategy, spec(*"abcdefghijk"), path)
 
 
 def test_groups_of_replicas_stay_as_many_or_it_is_told_why_not(tmp_path):

@@ -13,6 +13,7 @@ from autodist.graph.layouts._base import (
     Shape,
     Tile,
     Whole,
+    bounds_of_part,
     factor_of,
 )
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError
@@ -52,6 +53,7 @@ __all__ = [
     "TiledVariables",
     "Way",
     "Whole",
+    "bounds_of_part",
     "can_be_made_of_others",
     "computed_whole",
     "cut_arguments",

@@ -25,7 +25,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Part:
-    """The length of one of the equal parts of a dim of this many elements."""
+    """The length of one of the parts of a dim of this many elements, see :func:`bounds_of_part`."""
 
     whole: int
 
@@ -67,7 +67,9 @@ class Partial:
 
 @dataclass(frozen=True)
 class Tile:
-    """Each replica has one of the equal parts of a dim whose length is fixed, one after the other in their order.
+    """Each replica has one of the parts of a dim whose length is fixed, one after the other in their order.
+
+    They are equal, or the first ones have one element more: see :func:`bounds_of_part`.
 
     Variables that are tiled begin it: what is computed from them is computed where their parts are.
 
@@ -87,6 +89,18 @@ Layout: TypeAlias = Whole | Cut | Tile | Partial | Own
 
 WHOLE = Whole()
 OWN = Own()
+
+
+def bounds_of_part(length: int, parts: int, part: int) -> tuple[int, int]:
+    """Where a part of a dim begins and ends; those of variables are the same.
+
+    Example:
+        >>> [bounds_of_part(7, 3, part) for part in range(3)]
+        [(0, 3), (3, 5), (5, 7)]
+    """
+    each, longer = divmod(length, parts)
+    begin = part * each + min(part, longer)
+    return begin, begin + each + (part < longer)
 
 
 def factor_of(shape: Shape) -> int:

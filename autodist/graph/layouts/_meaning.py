@@ -52,7 +52,7 @@ class Along:
 
 @dataclass(frozen=True)
 class AlongTiles:
-    """The index of fixed length that a node is cut along, into equal parts.
+    """The index of fixed length that a node is cut along, into parts that are as equal as they can be.
 
     Attributes:
         index: Its name.
@@ -123,10 +123,12 @@ class Meaning:
 
     def _tile(self, dims: Dims, along: AlongTiles) -> Tile | None:
         places, size = self.dims_of(dims, along.index), self.sizes[along.index]
-        if len(places) != 1 or not isinstance(size, int) or size % along.parts:
+        if len(places) != 1 or not isinstance(size, int) or size < along.parts:
             return None
         place = dims[places[0]]
         assert place is not None
+        if size % along.parts and place.length != size:  # parts of the dim would end within values of the index
+            return None
         outermost = [name for name, _ in place.terms if self.sizes[name] != 1][-1:]
         return Tile(places[0]) if outermost == [along.index] and isinstance(place.length, int) else None
 

@@ -1,4 +1,4 @@
-"""Differences between a node and its equal parts along an index, besides the sizes of tensors."""
+"""Differences between a node and its parts along an index, besides the sizes of tensors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autodist.graph._graph_def import data_inputs
+from autodist.graph.layouts._base import bounds_of_part
 from autodist.graph.layouts._meaning import AlongTiles, signature_of
 from autodist.graph.layouts._shapes import Inference
 from autodist.graph.operators import Change, expression_of, meaning
@@ -61,9 +62,9 @@ def _changes(node: Any, case: Inference, along: AlongTiles) -> Iterator[Change]:
     if adapt is None or expression is None:
         return
     whole = {name: (0, size or 1) for name, size in expression.sizes.items()}
-    each = whole[along.index][1] // along.parts
+    _, length = whole[along.index]
     for part in range(along.parts):
-        yield adapt(signature, expression, {**whole, along.index: (part * each, (part + 1) * each)})
+        yield adapt(signature, expression, {**whole, along.index: bounds_of_part(length, along.parts, part)})
 
 
 def _attributes(change: Change) -> tuple[tuple[str, int | tuple[int, ...]], ...]:

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from autodist.graph.operators._base import WHOLE, Access, Describe, Expression, Operand, Operator, Signature, Size
+from autodist.graph.operators._base import (
+    WHOLE,
+    Access,
+    Describe,
+    Elements,
+    Expression,
+    Operand,
+    Operator,
+    Signature,
+    Size,
+)
 from autodist.graph.operators._elementwise import pointwise
 from autodist.graph.operators._kinds import Kind
 from autodist.graph.operators._made_of import arg_max, cross_entropy, log_softmax, softmax, sparse_cross_entropy
@@ -100,6 +111,11 @@ def _quantized(signature: Signature) -> Expression | None:
     return found if signature.flag("range_given") else replace(found, joined=frozenset(found.sizes))
 
 
+def _of_matrices(node: Any, inputs: list[str], sizes: Elements) -> float:
+    """For each element of a matrix, as much as for a column of it."""
+    return 2.0 * sizes.of(inputs[0]) * (sizes.shape(inputs[0]) or (1,))[-1]
+
+
 _MATRICES = """
     Cholesky CholeskyGrad MatrixInverse MatrixDeterminant LogMatrixDeterminant MatrixSolve
     MatrixTriangularSolve Qr Svd SelfAdjointEigV2 Eig MatrixLogarithm
@@ -111,7 +127,7 @@ OPERATORS = (
     *(Operator(name, Kind.BY_ROW, _last_dims(1)) for name in _ONE.split()),
     Operator("Softmax", Kind.BY_ROW, _last_dims(1), made_of=softmax),
     Operator("LogSoftmax", Kind.BY_ROW, _last_dims(1), made_of=log_softmax),
-    *(Operator(name, Kind.BY_ROW, _last_dims(2)) for name in _MATRICES.split()),
+    *(Operator(name, Kind.BY_ROW, _last_dims(2), flops=_of_matrices) for name in _MATRICES.split()),
     *(Operator(name, Kind.BY_ROW, _last_dims(1, 0)) for name in ("NthElement", "RFFT", "IRFFT")),
     Operator("TopKV2", Kind.BY_ROW, _last_dims(1, 0), picks=True),
     *(Operator(name, Kind.BY_ROW, _last_dims(1, 0)) for name in ("AdjustHue", "AdjustSaturation")),

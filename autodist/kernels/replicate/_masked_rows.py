@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autodist.graph import NodeList, data_inputs, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Partial, Way
+from autodist.graph.layouts import BatchPlan, Partial, Way, bounds_of_part
 from autodist.kernels._base import Layout
 
 _NONE = -1
@@ -45,14 +45,16 @@ class MaskedRows:
         (rows, *_) = self._plan.shapes.shape(tensors[0] if is_lookup else node.name) or ()
         assert isinstance(rows, int)
         dtype, name = tensor_dtype(self._nodes, tensors[way.masks]), f"replica_{replica}/{node.name}/masked"
-        device, each = self._layout.replica_device(replica), rows // self._plan.tiled.parts
+        device = self._layout.replica_device(replica)
+        begin, end = bounds_of_part(rows, self._plan.tiled.parts, self._layout.first_replica + replica)
         kinds = {"T": dtype, "device": device}
         known = self._known(name, given, rows, dtype, device, may_lack=not is_lookup)
-        first = self._out.constant(f"{name}/first", (self._layout.first_replica + replica) * each, dtype)
+        first = self._out.constant(f"{name}/first", begin, dtype)
         local = self._out.add("Sub", f"{name}/local", [known, first], **kinds)
-        zero, end = (self._out.constant(f"{name}/{what}", at, dtype) for what, at in (("zero", 0), ("end", each)))
+        ends = (("zero", 0), ("end", end - begin))
+        zero, past = (self._out.constant(f"{name}/{what}", at, dtype) for what, at in ends)
         above = self._out.add("GreaterEqual", f"{name}/above", [local, zero], **kinds)
-        below = self._out.add("Less", f"{name}/below", [local, end], **kinds)
+        below = self._out.add("Less", f"{name}/below", [local, past], **kinds)
         own = self._out.add("LogicalAnd", f"{name}/own", [above, below], device=device)
         self._own[f"replica_{replica}/{node.name}"] = own
         instead = zero if is_lookup else self._out.constant(f"{name}/none", _NONE, dtype)

@@ -35,6 +35,7 @@ from autodist.graph.layouts import (
     Tile,
     Way,
     Whole,
+    bounds_of_part,
     exchanged_in,
     factor_of,
 )
@@ -173,11 +174,12 @@ class _Builder:
 
     def _given_part(self, node: Any, way: Way, replica: int) -> str:
         """The feed of a replica for its part of an argument."""
-        tile, parts = way.outputs[0], self.plan.tiled.parts
+        tile = way.outputs[0]
         assert isinstance(tile, Tile)
         copy = self._copied(node, _part_name(node.name, tile, replica), self.layout.replica_device(replica))
         copy.attr.pop("_output_shapes", None)  # that of the whole
-        copy.attr["shape"].shape.dim[tile.dim].size //= parts
+        length = copy.attr["shape"].shape.dim[tile.dim]
+        length.size = self._length(length.size, self.layout.first_replica + replica)
         return str(copy.name)
 
     def _feeds(self, given: Any) -> tuple[str | None, ...]:
@@ -290,7 +292,7 @@ class _Builder:
         for k, tensor in enumerate(tensors):
             if k in way.lengths:
                 dtype = tensor_dtype(self.nodes, tensor)
-                local = self.rows.entries(self._entries(way.lengths[k]), replica, dtype)
+                local = self.rows.entries(self._entries(way.lengths[k], replica), replica, dtype)
                 scalar = self.plan.shapes.shape(tensor) == ()
                 copy.input.append(self.out.reshape(f"{name}/scalar_{k}", local, [], dtype) if scalar else local)
             else:
@@ -306,10 +308,14 @@ class _Builder:
         copy.input.extend(self._controls(node))
         return name, copy
 
-    def _entries(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Lengths, those of parts of tiled tensors as they are for all replicas."""
-        parts = self.plan.tiled.parts
-        return [entry.whole // parts if isinstance(entry, Part) else entry for entry in entries]
+    def _entries(self, entries: Sequence[Entry], replica: int) -> list[Entry]:
+        """Lengths, those of parts of tiled tensors as a replica has them."""
+        part = self.layout.first_replica + replica
+        return [self._length(entry.whole, part) if isinstance(entry, Part) else entry for entry in entries]
+
+    def _length(self, whole: int, part: int) -> int:
+        begin, end = bounds_of_part(whole, self.plan.tiled.parts, part)
+        return end - begin
 
     def _mean(self, node: Any, copy: Any, replica: int) -> str:
         """A replica's part of a mean: the sum of its elements over the number of all."""

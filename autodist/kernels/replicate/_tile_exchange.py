@@ -1,13 +1,14 @@
-"""Exchanges of tiled tensors: each replica has one of the equal parts of a dim."""
+"""Exchanges of tiled tensors: each replica has one of the parts of a dim."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 from autodist.carriers import Scattered, rows_of
 from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Exchange, Partial, Tile, Whole
+from autodist.graph.layouts import BatchPlan, Exchange, Partial, Tile, Whole, bounds_of_part
 from autodist.kernels._base import Combine, Layout
 
 
@@ -58,12 +59,16 @@ class TileExchanges:
         assert isinstance(target, Tile), exchange
         return [self._part_of(tensor, target, values[0], r) for r in range(self._count)]
 
-    def _each(self, tensor: str, tile: Tile) -> int:
-        """The length of a part."""
+    def _length(self, tensor: str, tile: Tile) -> int:
+        """The length of the dim that is cut."""
         # In a step for one number of examples a length may be a multiple of that, by chance.
         length = (self._plan.shapes.cases[0].shape(tensor) or ())[tile.dim]
         assert length is not None
-        return length // self._plan.tiled.parts
+        return length
+
+    def _bounds(self, tensor: str, tile: Tile, part: int) -> tuple[int, int]:
+        """Where a part begins and ends."""
+        return bounds_of_part(self._length(tensor, tile), self._plan.tiled.parts, part)
 
     def _rank(self, tensor: str) -> int:
         return len(self._plan.shapes.shape(tensor) or ())
@@ -73,11 +78,12 @@ class TileExchanges:
 
     def _part_of(self, tensor: str, tile: Tile, value: str, replica: int) -> str:
         """A replica's part of what its worker has."""
-        dtype, rank, each = tensor_dtype(self._nodes, tensor), self._rank(tensor), self._each(tensor, tile)
+        dtype, rank = tensor_dtype(self._nodes, tensor), self._rank(tensor)
         name = f"replica_{replica}/autodist/part/{self._label(tensor, tile)}"
-        first = (self._layout.first_replica + replica) * each
+        first, last = self._bounds(tensor, tile, self._layout.first_replica + replica)
         begin = self._out.constant(f"{name}/begin", [first if d == tile.dim else 0 for d in range(rank)], "int32")
-        size = self._out.constant(f"{name}/size", [each if d == tile.dim else -1 for d in range(rank)], "int32")
+        sizes = [last - first if d == tile.dim else -1 for d in range(rank)]
+        size = self._out.constant(f"{name}/size", sizes, "int32")
         kinds = {"T": dtype, "Index": "int32", "device": self._layout.replica_device(replica)}
         return self._out.add("Slice", name, [value, begin, size], **kinds)
 
@@ -97,31 +103,48 @@ class TileExchanges:
         dtype, label, front = tensor_dtype(self._nodes, tensor), self._label(tensor, tile), self._front(tensor, tile)
         summed = self._out.sum(f"autodist/local/{label}/sum", values, dtype)
         whole = self._out.transpose(f"autodist/local/{label}/first", summed, front, dtype)
-        each, layout = self._each(tensor, tile), self._layout
-        counts = [len(layout.copies(rank)) * each for rank in range(layout.world_size)]
-        firsts = [sum(counts[:rank]) for rank in range(layout.world_size)]
+        firsts, counts = self._by_worker(tensor, tile)
         begins = self._out.constant(f"autodist/local/{label}/firsts", firsts, "int32")
         lengths = self._out.constant(f"autodist/local/{label}/counts", counts, "int32")
         scattered = Scattered(whole, begins, lengths, self._rank(tensor))
-        local = rows_of(self._out, f"autodist/local/{label}", scattered, layout.rank, dtype)
+        local = rows_of(self._out, f"autodist/local/{label}", scattered, self._layout.rank, dtype)
         own = self._point(label, Combine.SCATTER, local, dtype, None, scattered)
         back = [front.index(d) for d in range(len(front))]
-        return [self._out.transpose(f"{part}/back", part, back, dtype) for part in self._split(own, dtype, len(values))]
+        parts = self._split(own, dtype, self._own_sizes(tensor, tile))
+        return [self._out.transpose(f"{part}/back", part, back, dtype) for part in parts]
 
-    def _split(self, tensor: str, dtype: str, count: int) -> list[str]:
+    def _by_worker(self, tensor: str, tile: Tile) -> tuple[list[int], list[int]]:
+        """By worker, where the parts of its replicas begin, and how long they are together."""
+        layout, parts, length = self._layout, self._plan.tiled.parts, self._length(tensor, tile)
+        numbers = [len(layout.copies(rank)) for rank in range(layout.world_size)]
+        ends = [0, *(bounds_of_part(length, parts, sum(numbers[: k + 1]) - 1)[1] for k in range(len(numbers)))]
+        return ends[:-1], [end - begin for begin, end in pairwise(ends)]
+
+    def _own_sizes(self, tensor: str, tile: Tile) -> list[int]:
+        """The lengths of the parts of this worker's replicas."""
+        bounds = (self._bounds(tensor, tile, self._layout.first_replica + r) for r in range(self._count))
+        return [end - begin for begin, end in bounds]
+
+    def _split(self, tensor: str, dtype: str, sizes: Sequence[int]) -> list[str]:
         """The parts of a worker's replicas, one after the other along dim 0."""
+        count = len(sizes)
         if count == 1:
             return [tensor]
         dim = self._out.constant(f"{tensor}/dim", 0, "int32")
-        name = self._out.add("Split", f"{tensor}/split", [dim, tensor], T=dtype, num_split=count)
+        if len(set(sizes)) == 1:
+            name = self._out.add("Split", f"{tensor}/split", [dim, tensor], T=dtype, num_split=count)
+        else:
+            lengths = self._out.constant(f"{tensor}/sizes", list(sizes), "int32")
+            kinds: dict[str, Any] = {"T": dtype, "Tlen": "int32", "num_split": count}
+            name = self._out.add("SplitV", f"{tensor}/split", [tensor, lengths, dim], **kinds)
         return [self._out.identity(f"{tensor}/part_{r}", f"{name}:{r}" if r else name, dtype) for r in range(count)]
 
     def _padded(self, tensor: str, tile: Tile, value: str, replica: int) -> str:
         """A part of a sum: a replica's own part, and zeros elsewhere."""
-        dtype, rank, each = tensor_dtype(self._nodes, tensor), self._rank(tensor), self._each(tensor, tile)
+        dtype, rank = tensor_dtype(self._nodes, tensor), self._rank(tensor)
         name = f"replica_{replica}/autodist/padded/{self._label(tensor, tile)}"
-        part = self._layout.first_replica + replica
-        own = (part * each, (self._plan.tiled.parts - part - 1) * each)
+        begin, end = self._bounds(tensor, tile, self._layout.first_replica + replica)
+        own = (begin, self._length(tensor, tile) - end)
         paddings = self._out.constant(
             f"{name}/paddings", [own if d == tile.dim else (0, 0) for d in range(rank)], "int32"
         )

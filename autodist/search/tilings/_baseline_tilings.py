@@ -8,7 +8,7 @@ from math import prod
 
 from autodist.cost.resharding import WHOLE, AxisTiles
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator
-from autodist.search.tilings._domains import States, is_even
+from autodist.search.tilings._domains import States, is_fair
 from autodist.search.tilings._factor_tables import Combination, Tables
 from autodist.search.tilings._tiling_search import FoundTiling, SearchOptions, find_tiling, priced
 
@@ -76,12 +76,12 @@ def _data_dim(graph: CoarseGraph, t: int, rows: int | None, lengths: tuple[int, 
 
 def _along(graph: CoarseGraph, t: int, dim: int | None, lengths: tuple[int, ...]) -> States:
     states = (WHOLE if dim is None or dim not in graph.dims[t] else dim,) * len(lengths)
-    return states if is_even(graph.tensors[t], states, lengths) else (WHOLE,) * len(lengths)
+    return states if is_fair(graph, t, states, lengths) else (WHOLE,) * len(lengths)
 
 
 def _first_cuttable(graph: CoarseGraph, t: int, lengths: tuple[int, ...]) -> int | None:
-    tensor, axes = graph.tensors[t], len(lengths)
-    return next((dim for dim in graph.dims[t] if is_even(tensor, (dim,) * axes, lengths)), None)
+    axes = len(lengths)
+    return next((dim for dim in graph.dims[t] if is_fair(graph, t, (dim,) * axes, lengths)), None)
 
 
 def _by_rows(tables: Tables, operator: CoarseOperator, rows: Sequence[int | None]) -> tuple[Combination, ...]:

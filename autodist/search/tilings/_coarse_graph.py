@@ -11,6 +11,9 @@ from math import prod
 from autodist.cost.resharding import PARTIAL, WHOLE
 from autodist.graph.operators import Access, Cut, Expression, Linearity, cuts, tiles
 
+_LONGEST = 1.25
+"""How much longer than the mean the longest part may be: all others wait for it."""
+
 
 @dataclass(frozen=True)
 class CoarseTensor:
@@ -47,12 +50,19 @@ class Form:
         size: How many values it has.
         states: By operand, the dim that is cut, or `WHOLE`, or `PARTIAL`.
         halos: By operand, the places along its dim that two neighbours both need.
+        is_plain: Whether each dim that is cut has just the values of the index, so that parts of one are parts of the
+            other, equal or not.
     """
 
     index: str
     size: int
     states: tuple[int, ...]
     halos: tuple[int, ...] = ()
+    is_plain: bool = False
+
+    def can_be_cut(self, parts: int, *, unequal: bool) -> bool:
+        """Whether it can be cut into this many parts; unequal ones, if these are allowed."""
+        return not self.index or is_cuttable(self.size, parts, unequal=unequal and self.is_plain)
 
 
 @dataclass(frozen=True)
@@ -88,10 +98,17 @@ class CoarseOperator:
 
 @dataclass(frozen=True)
 class CoarseGraph:
-    """Tensors, and operators among them, in an order in which they can run."""
+    """Tensors, and operators among them, in an order in which they can run.
+
+    Attributes:
+        tensors: The tensors.
+        operators: The operators.
+        unequal: Whether parts of a dim may differ by one element; on one axis.
+    """
 
     tensors: tuple[CoarseTensor, ...]
     operators: tuple[CoarseOperator, ...]
+    unequal: bool = False
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -108,6 +125,16 @@ class CoarseGraph:
                     if state >= 0:
                         found[tensor].add(state)
         return tuple(tuple(sorted(found[place])) for place in range(len(self.tensors)))
+
+
+def is_cuttable(length: int, parts: int, *, unequal: bool) -> bool:
+    """Whether a length can be cut into equal parts, or into unequal ones of which none is much longer than the mean.
+
+    Example:
+        >>> [is_cuttable(length, 4, unequal=True) for length in (8, 7, 5)]
+        [True, True, False]
+    """
+    return length % parts == 0 or (unequal and -(-length // parts) * parts <= _LONGEST * length)
 
 
 def forms_of(expression: Expression, shapes: Mapping[int, tuple[int, ...]]) -> tuple[Form, ...]:
@@ -140,7 +167,9 @@ def forms_of(expression: Expression, shapes: Mapping[int, tuple[int, ...]]) -> t
         else:
             size = expression.sizes[cut.index]
             assert size is not None
-            found.append(Form(cut.index, size, tuple(states), tuple(halos) if any(halos) else ()))
+            cut_dims = (shape[state] for state, shape in zip(states, shapes.values(), strict=True) if state >= 0)
+            is_plain = all(length == size for length in cut_dims)
+            found.append(Form(cut.index, size, tuple(states), tuple(halos) if any(halos) else (), is_plain))
     return tuple(dict.fromkeys(found))
 
 

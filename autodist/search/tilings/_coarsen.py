@@ -102,7 +102,7 @@ class _Coarsening:
             for o in operators
         )
         inputs = [normalize(i.tensor) for i in self._graph.inputs if i.split]
-        found = CoarseGraph(tuple(coarse[number] for number in used), moved)
+        found = CoarseGraph(tuple(coarse[number] for number in used), moved, unequal=True)
         return CoarseStep(
             found,
             {name: place[number] for number, names in stored.items() for name in names},

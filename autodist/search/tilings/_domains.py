@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from autodist.cost.resharding import COPIES, PARTIAL, WHOLE
-from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseTensor
+from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseTensor, is_cuttable
 
 States: TypeAlias = tuple[int, ...]
 
@@ -94,7 +94,7 @@ class Domains:
 
     def _kept(self, place: int, layouts: Iterable[States]) -> tuple[States, ...]:
         tensor, axes = self._graph.tensors[place], None
-        found = [states for states in layouts if is_even(tensor, states, self._lengths)]
+        found = [states for states in layouts if is_fair(self._graph, place, states, self._lengths)]
         if place in self._fixed:
             axes = len(found[0])
             allowed = {states[:axes] for states in self._fixed[place]}
@@ -108,13 +108,15 @@ class Domains:
         return tuple(states for states in found if states.count(WHOLE) <= fewest)
 
 
-def is_even(tensor: CoarseTensor, states: States, lengths: tuple[int, ...]) -> bool:
-    """Whether all tiles of a tensor are equal."""
-    parts = [1] * len(tensor.shape)
+def is_fair(graph: CoarseGraph, place: int, states: States, lengths: tuple[int, ...]) -> bool:
+    """Whether all tiles of a tensor are equal, or nearly so where the graph allows that."""
+    shape = graph.tensors[place].shape
+    parts = [1] * len(shape)
     for state, length in zip(states, lengths, strict=False):
         if state >= 0:
             parts[state] *= length
-    return all(size % count == 0 for size, count in zip(tensor.shape, parts, strict=True))
+    unequal = graph.unequal and len(lengths) == 1
+    return all(is_cuttable(size, count, unequal=unequal) for size, count in zip(shape, parts, strict=True))
 
 
 def tile_bytes(tensor: CoarseTensor, states: States, lengths: tuple[int, ...]) -> float:

@@ -58,7 +58,8 @@ class Tables:
         parts: dict[Form, int] = {}
         for form, length in zip(combination, self.lengths, strict=True):
             parts[form] = parts.get(form, 1) * length
-        return all(not form.index or form.size % count == 0 for form, count in parts.items())
+        unequal = self.graph.unequal and len(self.lengths) == 1
+        return all(form.can_be_cut(count, unequal=unequal) for form, count in parts.items())
 
     def factor(
         self, operator: CoarseOperator, domains: Sequence[tuple[States, ...]], among: tuple[Combination, ...]

@@ -12,7 +12,7 @@ from autodist.graph import TrainingGraph
 from autodist.resource_spec import Mesh
 from autodist.search.tilings._coarsen import CoarseStep, coarsen
 from autodist.search.tilings._device_memory import device_memory, tiling_within
-from autodist.search.tilings._domains import States, is_even
+from autodist.search.tilings._domains import States, is_fair
 from autodist.search.tilings._factor_tables import Tables
 from autodist.search.tilings._tiling_search import FoundTiling, SearchOptions
 from autodist.strategies.tiling import TensorLayout, TilingPlan
@@ -52,6 +52,7 @@ def plan_tiling(
             hint="join axes, as `flat()` does",
         )
     step = _coarse(graph)
+    step = replace(step, graph=replace(step.graph, unequal=len(axes) == 1))
     lengths = tuple(length for _, length in axes)
     if not axes:
         return TilingPlan(mesh, {v.name: TensorLayout.whole(len(v.shape)) for v in graph.variables})
@@ -116,10 +117,9 @@ def _inputs(step: CoarseStep, lengths: tuple[int, ...]) -> dict[int, tuple[State
     """The layouts that inputs may have: rows cut along as many axes as they can be."""
     found = {}
     for place in step.inputs.values():
-        tensor = step.graph.tensors[place]
         if 0 not in step.graph.dims[place]:  # no operator takes a part of its rows
             continue
-        ways = [w for w in product((0, WHOLE), repeat=len(lengths)) if is_even(tensor, w, lengths)]
+        ways = [w for w in product((0, WHOLE), repeat=len(lengths)) if is_fair(step.graph, place, w, lengths)]
         fewest = min(way.count(WHOLE) for way in ways)
         found[place] = tuple(way for way in ways if way.count(WHOLE) == fewest)
     return found

@@ -92,4 +92,4 @@ def _quotient(graph: CoarseGraph, classes: Sequence[int]) -> Quotient:
         known = found.get(key)
         count = operator.count + (known.count if known else 0)
         found[key] = replace(known or operator, inputs=inputs, outputs=outputs, count=count)
-    return Quotient(CoarseGraph(tensors, tuple(found.values())), place)
+    return Quotient(CoarseGraph(tensors, tuple(found.values()), graph.unequal), place)

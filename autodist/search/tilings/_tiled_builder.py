@@ -24,6 +24,7 @@ from autodist.strategies import (
 from autodist.strategies.tiling import TilingPlan
 
 _WHOLE = "whole"
+_MOST_NAMES = 4
 _LEAST_BYTES = 1 << 16
 """Smaller weights are not worth it where nothing is known of the step but its variables."""
 
@@ -44,6 +45,8 @@ class Tiled(StrategyBuilder):
             cluster's hosts, within which dims are searched.
         groups: Into how many groups replicas fall, one after the other. Each group has all parts, and is one replica
             to the others: the batch is cut between groups, and gradients of each part are all-reduced between them.
+        compressor: Encoder of the gradients that travel, such as ``BF16``: of variables that are not cut, and of parts
+            between groups, as far as it can encode them.
 
     Raises:
         StrategyError: A text is no such rule, the limit no number above 0, or the number of groups not at least 1; on
@@ -58,6 +61,7 @@ class Tiled(StrategyBuilder):
     dims: tuple[str, ...] = ()
     memory_gb: float | None = None
     groups: int = 1
+    compressor: str | None = None
 
     def __post_init__(self) -> None:
         mistakes = [f"`dims` has {text!r}, allowed: `PATTERN=DIM`" for text in self.dims if not _rule(text)]
@@ -81,10 +85,11 @@ class Tiled(StrategyBuilder):
         self.check_cluster(spec)
         parts = len(spec.replicas) // self.groups
         if parts == 1:
-            return tile_variables(self, graph, spec, {})
+            return tile_variables(self, graph, spec, {}, compressor=self.compressor)
         named = {variable.name: self._named(variable.name) for variable in graph.trainable}
-        self._check(graph, named)
+        self._check(graph, named, parts)
         found, remark = self._searched(graph, spec, named)
+        remark = "; ".join(filter(None, (self._idle(graph), remark)))
         strategy = self._strategy(graph, spec, named, found, remark)
         self._check_memory(strategy, graph, spec)
         return strategy
@@ -102,18 +107,29 @@ class Tiled(StrategyBuilder):
         free = {name: dim for name, dim in searched.items() if named.get(name, _WHOLE) is None}
         dims = {name: dim for name, dim in free.items() if can_tile(graph, name, dim, parts)}
         dims |= {name: int(dim) for name, dim in named.items() if dim is not None and dim != _WHOLE}
-        return tile_variables(self, graph, spec, dims, remark, self.groups)
+        return tile_variables(self, graph, spec, dims, remark, self.groups, self.compressor)
 
-    def _check(self, graph: TrainingGraph, named: Mapping[str, str | None]) -> None:
-        """Refuse dims that variables do not have."""
+    def _check(self, graph: TrainingGraph, named: Mapping[str, str | None], parts: int) -> None:
+        """Refuse dims that variables do not have, or that are too short."""
         mistakes = []
         for name, dim in named.items():
             shape = graph.variable(name).shape
-            if dim is not None and dim != _WHOLE and int(dim) >= len(shape):
-                mistakes.append(
-                    f"`dims` cuts dim {dim} of `{name}`, allowed: a dim of its shape {shape}, or `{_WHOLE}`"
-                )
+            if dim is None or dim == _WHOLE:
+                continue
+            told = f"`dims` cuts dim {dim} of `{name}`, allowed: a dim of its shape {shape}"
+            if int(dim) >= len(shape):
+                mistakes.append(f"{told}, or `{_WHOLE}`")
+            elif shape[int(dim)] < parts:
+                mistakes.append(f"{told} that has at least {parts} elements, one for each part, or `{_WHOLE}`")
         raise_mistakes(self.name, mistakes)
+
+    def _idle(self, graph: TrainingGraph) -> str:
+        """A remark about rules that fit no variable."""
+        names = [variable.name for variable in graph.trainable]
+        rules = [(text, rule[0]) for text in self.dims if (rule := _rule(text)) is not None]
+        idle = [repr(text) for text, pattern in rules if not any(fnmatch.fnmatchcase(n, pattern) for n in names)]
+        some = ", ".join(f"`{name}`" for name in names[:_MOST_NAMES])
+        return f"{' and '.join(idle)} of `dims` fit none of the trained variables, such as {some}" if idle else ""
 
     def _named(self, variable: str) -> str | None:
         rules = (rule for rule in map(_rule, self.dims) if rule is not None)

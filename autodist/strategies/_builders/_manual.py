@@ -13,8 +13,8 @@ from autodist.carriers import Collective, carrier_of_servers, installed_communic
 from autodist.errors import StrategyError
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._builders._collectives import AnyCommunicator, in_backward_order
-from autodist.strategies._builders._partitions import split
 from autodist.strategies._builders._plan_file import (
+    GRAPH,
     LAYOUTS,
     LOAD_BALANCED,
     WHOLE,
@@ -28,7 +28,7 @@ from autodist.strategies._builders._plan_file import (
     read_plan,
 )
 from autodist.strategies._builders._servers import PlacedUnit, server_devices, spread, transfer_devices
-from autodist.strategies._builders._tile_variables import can_tile
+from autodist.strategies._builders._tile_variables import can_tile, tile_config
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import listed
 from autodist.strategies._shards import num_shards, shard_slices
@@ -45,7 +45,7 @@ from autodist.strategies.synchronizers import (
     BroadcastSynchronizer,
     PSSynchronizer,
     Synchronizer,
-    TileSynchronizer,
+    group_problems,
 )
 
 if TYPE_CHECKING:
@@ -115,9 +115,13 @@ class _Draft:
     def __init__(self, plan: Plan, graph: TrainingGraph, spec: ResourceSpec) -> None:
         self.plan, self.graph, self.spec = plan, graph, spec
         self.replicas = plan.graph.replicas or replica_names(spec)
-        self.tiled = dict(self._tiled()) if len(self.replicas) > 1 else {}
+        self.groups = self._number_of_groups()
+        plan.document.check()  # rules are for other variables where there are groups
+        self.parts = len(self.replicas) // self.groups
+        self.tiled = dict(self._tiled()) if self.parts > 1 else {}
         self.others = tuple(v for v in graph.trainable if v.name not in self.tiled)
         self.sections = self._matched()
+        self.between = dict(self._between())
         self.partitions = {v.name: self._partition(v, *self.sections[v.name]) for v in self.others}
         self._check_devices()
         plan.document.check()
@@ -129,7 +133,7 @@ class _Draft:
         synchronizers = {
             key: self._synchronizer(key, shard, destinations, groups) for key, shard in self.shards.items()
         }
-        configs = [self._tile(name, dim) for name, dim in self.tiled.items()]
+        configs = [self._tile(name, dim, groups) for name, dim in self.tiled.items()]
         for variable in self.others:
             count = num_shards(self.partitions[variable.name])
             keys = [(variable.name, index) for index in range(count)]
@@ -151,33 +155,67 @@ class _Draft:
             if found is None:
                 continue
             pattern, dim = found
-            if can_tile(self.graph, variable.name, dim, len(self.replicas)):
+            if can_tile(self.graph, variable.name, dim, self.parts):
                 yield variable.name, dim
             else:
                 self._refuse((LAYOUTS, pattern), self._why_not(variable, dim))
         self._warn_of_idle_among((LAYOUTS,), self.plan.layouts, used)
 
     def _why_not(self, variable: Variable, dim: int) -> str:
-        count = len(self.replicas)
+        count = self.parts
         fitting = [str(d) for d in range(len(variable.shape)) if can_tile(self.graph, variable.name, d, count)]
         allowed = ", ".join([*fitting, WHOLE])
         return f"is {dim}, `{variable.name}` has the shape {variable.shape}, allowed for {count} replicas: {allowed}"
 
-    def _tile(self, name: str, dim: int) -> VariableConfig:
-        shards = tuple(ShardConfig(TileSynchronizer(device, self.graph.batch_size or 0)) for device in self.replicas)
-        return VariableConfig(name, shards, split(self.graph.variable(name), len(self.replicas), dim))
+    def _tile(self, name: str, dim: int, numbers: dict[_Shard, int]) -> VariableConfig:
+        """How a variable is tiled; its rule says how gradients of its parts are reduced between groups of replicas."""
+        rule = self.between.get((name, 0))
+        if rule is None:
+            return tile_config(self.graph, self.spec, name, dim, replicas=self.replicas)
+        assert rule.all_reduce is not None
+        given = rule.all_reduce.communicator
+        return tile_config(
+            self.graph,
+            self.spec,
+            name,
+            dim,
+            self.groups,
+            numbers[name, 0],
+            replicas=self.replicas,
+            compressor=rule.compressor,
+            carrier=None if given == "auto" else given,
+        )
+
+    def _number_of_groups(self) -> int:
+        """Into how many groups replicas fall; a number that does not fit is noted."""
+        groups = self.plan.graph.groups
+        found = list(group_problems(groups, self.replicas, self.spec)) if groups > 1 else []
+        for problem in found:
+            self._refuse((GRAPH, "groups"), f"is {groups}, allowed: {problem.allowed} ({problem.reason})")
+        return 1 if found else groups
+
+    def _between(self) -> Iterator[tuple[_Shard, ShardSection]]:
+        """By tiled variable, if there are groups of replicas, what holds between these."""
+        for name in self.tiled if self.groups > 1 else ():
+            pattern, section = self.sections[name]
+            if section.all_reduce is None or section.partition is not None or section.shards is not None:
+                allowed = "allowed is `all_reduce` and `compressor`"
+                self._refuse((pattern,), f"is for `{name}`, of which groups of replicas have parts: {allowed}")
+            else:
+                yield (name, 0), section
 
     # From patterns to shards ------------------------------------------------------------------------------------------
 
     def _matched(self) -> dict[str, tuple[str, VariableSection]]:
         sections = self.plan.sections
         found = {}
-        for variable in self.others:
+        with_rules = self.others if self.groups == 1 else tuple(self.graph.trainable)
+        for variable in with_rules:
             for pattern, section in sections.items():
                 if fnmatchcase(variable.name, pattern):
                     found[variable.name] = pattern, section
                     break
-        missing = [variable.name for variable in self.others if variable.name not in found]
+        missing = [variable.name for variable in with_rules if variable.name not in found]
         if missing:
             text = f"{self.plan.document.source}: no pattern matches {listed(missing)}, every variable needs one"
             raise StrategyError(text, hint='end the plan with a pattern for all others: `"*": {all_reduce: {}}`')
@@ -251,21 +289,23 @@ class _Draft:
 
     def _groups(self) -> dict[_Shard, int]:
         """The group of each shard that is reduced: the given one, else chunks of what one pattern matches."""
+        rules = {**self.shards, **self.between}
         given = {
             key: shard.all_reduce.group
-            for key, shard in self.shards.items()
+            for key, shard in rules.items()
             if shard.all_reduce is not None and shard.all_reduce.group is not None
         }
         first = max(given.values(), default=-1) + 1
         numbers: dict[tuple[object, ...], int] = {}
         counts: dict[tuple[object, ...], int] = {}
-        for variable in (v for v in in_backward_order(self.graph) if v.name not in self.tiled):
-            for index in range(num_shards(self.partitions[variable.name])):
+        for variable in in_backward_order(self.graph):
+            for index in range(num_shards(self.partitions.get(variable.name))):
                 key = variable.name, index
-                section = self.shards[key].all_reduce
+                section = rules[key].all_reduce if key in rules else None
                 if section is None or key in given:
                     continue
-                kind = (self.sections[variable.name][0], section, self.shards[key].compressor, variable.dtype)
+                is_tiled = variable.name in self.tiled  # their gradients go between groups, others between all workers
+                kind = (self.sections[variable.name][0], section, rules[key].compressor, variable.dtype, is_tiled)
                 count = counts[kind] = counts.get(kind, -1) + 1
                 chunk = key if variable.is_sparse else (*kind, count // (section.chunk_size or _CHUNK_SIZE))
                 given[key] = first + numbers.setdefault(chunk, len(numbers))

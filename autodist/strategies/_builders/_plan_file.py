@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from autodist import carriers
-from autodist.carriers import carrier_of_servers, one_of
+from autodist.carriers import carrier_of_groups, carrier_of_servers, one_of
 from autodist.errors import StrategyError
 from autodist.registry import Mistake, read
 from autodist.strategies._builders._collectives import AnyCommunicator
@@ -88,9 +88,10 @@ class VariableSection(ShardSection):
 
 @dataclass(frozen=True)
 class GraphSection:
-    """``graph``: where replicas are, and what carries small state."""
+    """``graph``: where replicas are, into how many groups they fall, and what carries small state."""
 
     replicas: tuple[str, ...] | None = None
+    groups: int = 1
     communicator: Annotated[str, one_of(lambda carrier: True, "auto")] = "auto"
 
 
@@ -119,6 +120,7 @@ class Plan:
         """The carriers that it names, and those that its ``auto`` means if these communicators are installed."""
         groups = [section for shard in self._shards for section in (shard.all_reduce, shard.broadcast) if section]
         own = [self.automatic(installed) if one.communicator == "auto" else one.communicator for one in groups]
+        own += [carrier_of_groups()] if self.graph.groups > 1 else []
         if self.graph.communicator != "auto":
             return (*own, self.graph.communicator)
         return tuple([*own, carrier_of_servers()] if self._has_servers else own)
@@ -165,6 +167,8 @@ def read_plan(path: str) -> Plan:
     graph = _section(document, GraphSection, GRAPH) if GRAPH in document.data else GraphSection()
     patterns = [key for key in document.data if key not in (GRAPH, LAYOUTS)]
     sections = {key: _section(document, VariableSection, key) for key in patterns}
+    if isinstance(graph, GraphSection) and graph.groups < 1:
+        _add(document, (GRAPH, "groups"), f"is {graph.groups}, allowed: a whole number of at least 1")
     layouts = dict(_layouts(document, document.data.get(LAYOUTS, {})))
     document.check()
     assert isinstance(graph, GraphSection)

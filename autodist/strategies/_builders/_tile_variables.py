@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from autodist import carriers
+from autodist.carriers import carrier_of_groups
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._builders._collectives import carrier_of, chunks, grouped, in_backward_order
+from autodist.strategies._builders._encoded_variables import encoder
 from autodist.strategies._builders._partitions import can_split, split
-from autodist.strategies._strategy import ShardConfig, VariableConfig
+from autodist.strategies._strategy import Communicator, ShardConfig, VariableConfig
 from autodist.strategies.synchronizers import AllReduceSynchronizer, TileSynchronizer
 
 if TYPE_CHECKING:
@@ -33,12 +34,21 @@ def can_tile(graph: TrainingGraph, variable: str, dim: int, parts: int) -> bool:
         parts: How many replicas there are.
     """
     found = graph.variable(variable)
-    fits = dim < len(found.shape) and found.shape[dim] % parts == 0
+    fits = dim < len(found.shape) and found.shape[dim] >= parts
     return fits and parts > 1 and can_split(graph, found, dim)
 
 
 def tile_config(
-    graph: TrainingGraph, spec: ResourceSpec, variable: str, dim: int, groups: int = 1, group: int = 0
+    graph: TrainingGraph,
+    spec: ResourceSpec,
+    variable: str,
+    dim: int,
+    groups: int = 1,
+    group: int = 0,
+    *,
+    replicas: tuple[str, ...] | None = None,
+    compressor: str | None = None,
+    carrier: Communicator | None = None,
 ) -> VariableConfig:
     """Return how a variable is tiled over all replicas, or over those of each group, for the graph's batch.
 
@@ -49,20 +59,19 @@ def tile_config(
         dim: The dim that is cut.
         groups: How many groups of replicas have all parts.
         group: Number of the buffer in which its gradients travel between groups.
+        replicas: All replicas; None for those of the cluster.
+        compressor: Encoder of its gradients between groups.
+        carrier: What carries these; None for what is best.
     """
-    replicas = replica_names(spec)
+    replicas = replica_names(spec) if replicas is None else replicas
     size, examples = len(replicas) // groups, graph.batch_size or 0
     tiles = [TileSynchronizer(device, examples) for device in replicas[:size]]
     if groups > 1:
-        between = AllReduceSynchronizer(group, carrier_of_groups())
+        between = AllReduceSynchronizer(group, carrier or carrier_of_groups())
         copies = (replicas[k + size :: size] for k in range(size))
         tiles = [replace(tile, copies=found, between=between) for tile, found in zip(tiles, copies, strict=True)]
-    return VariableConfig(variable, tuple(map(ShardConfig, tiles)), split(graph.variable(variable), size, dim))
-
-
-def carrier_of_groups() -> str:
-    """The carrier of collectives of some of the workers."""
-    return carriers.names_of(lambda carrier: carrier.has_groups)[0]
+    shards = tuple(ShardConfig(tile, compressor if groups > 1 else None) for tile in tiles)
+    return VariableConfig(variable, shards, split(graph.variable(variable), size, dim))
 
 
 def tile_variables(
@@ -72,6 +81,7 @@ def tile_variables(
     dims: Mapping[str, int],
     remark: str = "",
     groups: int = 1,
+    compressor: str | None = None,
 ) -> Strategy:
     """Return the strategy in which variables are tiled, and all others are all-reduced.
 
@@ -82,13 +92,15 @@ def tile_variables(
         dims: By variable that is tiled, the dim that is cut.
         remark: Where the builder did not do what it was asked for, and why.
         groups: How many groups of replicas have all parts of tiled variables.
+        compressor: Encoder of the gradients that travel, as far as it can encode them.
     """
     carrier = carrier_of(builder)
     rest = [variable for variable in in_backward_order(graph) if variable.name not in dims]
     numbers = chunks(rest, _CHUNK_SIZE)
-    configs = {v.name: grouped(v, numbers[v.name], carrier) for v in rest}
+    configs = {v.name: grouped(v, numbers[v.name], carrier, compressor=encoder(v, compressor)) for v in rest}
     first = 1 + max((number for found in numbers.values() for number in found), default=-1)
     tiled = chunks([v for v in in_backward_order(graph) if v.name in dims], _CHUNK_SIZE)
     for name, dim in dims.items():
-        configs[name] = tile_config(graph, spec, name, dim, groups, first + tiled[name][0])
+        coded = encoder(graph.variable(name), compressor)
+        configs[name] = tile_config(graph, spec, name, dim, groups, first + tiled[name][0], compressor=coded)
     return assemble(builder, graph, spec, configs, carrier, remark)

@@ -16,8 +16,9 @@ from autodist.strategies.synchronizers._base import Check, Columns, Form, Synchr
 from autodist.strategies.synchronizers._choice import Choice
 
 if TYPE_CHECKING:
+    from autodist.compressors import Compressor
     from autodist.cost import Links, Share
-    from autodist.graph import TrainingGraph
+    from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._shard_messages import ShardMessages
     from autodist.strategies._strategy import GraphConfig, Strategy
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 class TileSynchronizer(Synchronizer):
     """(Tile): each replica holds one part of the variable, computes with it, and updates it; no gradient travels.
 
-    The variable is cut along one dim into as many equal parts as there are replicas. What is computed from them is
-    computed where they are, so activations travel instead of gradients (SoyBean, Tofu).
+    The variable is cut along one dim into as many parts as there are replicas, equal ones if that is possible. What is
+    computed from them is computed where they are, so activations travel instead of gradients (SoyBean, Tofu).
 
     Or replicas fall into groups: each group has all parts, and computes with them as one replica does with the whole
     variable. Then gradients of a part travel between the replicas, one of each group, that have it.
@@ -141,7 +142,12 @@ class TileSynchronizer(Synchronizer):
     @classmethod
     def checks(cls) -> tuple[Check, ...]:
         """See the base class."""
-        return _parts, _groups
+        return _parts, _groups, _together
+
+    def misfits(self, compressor: Compressor, variable: Variable, shape: Sequence[int]) -> Iterator[tuple[str, str]]:
+        """See the base class."""
+        if self.between is not None:
+            yield from self.between.misfits(compressor, variable, shape)
 
     def columns(self) -> Columns:
         """See the base class."""
@@ -173,7 +179,7 @@ class TileSynchronizer(Synchronizer):
 
 
 def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield what is not one equal part for each replica of a group, in their order."""
+    """Yield what is not one part for each replica of a group, in their order."""
     groups = strategy.groups_of_replicas
     for config in strategy.variables:
         kinds = {type(shard.synchronizer) for shard in config.shards}
@@ -191,16 +197,24 @@ def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
             for dim, entry in enumerate((config.partition or ())[: len(variable.shape)])
             if (len(entry) if isinstance(entry, tuple) else entry) > 1
         ]
-        allowed = f"equal parts of one dim that {len(parts)} divides"
-        if len(cut) > 1 or any(isinstance(entry, tuple) or variable.shape[dim] % entry for dim, entry in cut):
-            yield Problem(name, "partition", f"{config.partition}", allowed, "replicas have parts of one size")
+        if len(cut) > 1 or any(isinstance(entry, tuple) for _, entry in cut):
+            allowed, reason = f"{len(parts)} parts of one dim", "replicas have parts that are as equal as they can be"
+            yield Problem(name, "partition", f"{config.partition}", allowed, reason)
         if variable.is_sparse and any(dim for dim, _ in cut):
             yield Problem(name, "partition", f"{config.partition}", "parts of dim 0", "its gradient has rows")
         numbers = {shard.synchronizer.tiled_for for shard in config.shards}
         if len(numbers) > 1 or min(number or 0 for number in numbers) < 0:
             yield Problem(name, "examples", listed(map(str, numbers)), "one number, at least 0", "it is one plan")
-        if any(shard.compressor for shard in config.shards):
+        if groups == 1 and any(shard.compressor for shard in config.shards):
             yield Problem(name, "compressor", f"{config.shards[0].compressor}", "None", "no gradient is encoded")
+
+
+def _together(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield variables that let workers go on by themselves."""
+    names = sorted(name for name, one in strategy.synchronizers if one.is_asynchronous)
+    if names:
+        reason = "replicas exchange what they compute with tiled variables within each step"
+        yield Problem(None, "synchronization", f"asynchronous for {listed(names)}", "`sync` true, staleness 0", reason)
 
 
 def _lines(strategy: Strategy, groups: int) -> list[tuple[str, ...]]:

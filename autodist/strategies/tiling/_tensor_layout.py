@@ -10,6 +10,7 @@ from math import prod
 from autodist.errors import StrategyError
 from autodist.resource_spec import Mesh
 from autodist.strategies._problem import Problem
+from autodist.wording import counted
 
 _WHOLE, _SCALAR = "*", "()"
 
@@ -55,8 +56,8 @@ class TensorLayout:
         return tuple(prod(lengths[axis] for axis in cutting) for cutting in self.dims)
 
     def tile_shape(self, shape: Sequence[int], lengths: Mapping[str, int]) -> tuple[int, ...]:
-        """The shape of each device's tile, of a tensor whose dims can be cut evenly."""
-        return tuple(size // parts for size, parts in zip(shape, self.parts(lengths), strict=True))
+        """The shape of the largest tile: all are equal if the dims can be cut evenly."""
+        return tuple(-(-size // parts) for size, parts in zip(shape, self.parts(lengths), strict=True))
 
     def __str__(self) -> str:
         dims = ",".join(".".join(cutting) or _WHOLE for cutting in self.dims) or _SCALAR
@@ -94,8 +95,8 @@ def layout_problems(name: str, layout: TensorLayout, shape: Sequence[int], mesh:
 
     Example:
         >>> mesh = Mesh((("host", 2),), ("a", "b"))
-        >>> print(*layout_problems("w", TensorLayout((("host",), ())), (3, 4), mesh))
-        `w`: layout is host,*, allowed: parts of dim 0 that divide 3 (host=2 makes 2)
+        >>> print(*layout_problems("w", TensorLayout((("host",), ())), (1, 4), mesh))
+        `w`: layout is host,*, allowed: up to 1 part of dim 0 (host=2 makes 2)
     """
     return tuple(_problems(name, layout, shape, mesh))
 
@@ -114,6 +115,6 @@ def _problems(name: str, layout: TensorLayout, shape: Sequence[int], mesh: Mesh)
     if len(layout.dims) != len(shape) or not set(layout.axes) <= mesh.length_of.keys():
         return
     for dim, (cutting, size, parts) in enumerate(zip(layout.dims, shape, layout.parts(mesh.length_of), strict=True)):
-        if size % parts:
+        if size < parts:
             axes = " x ".join(f"{axis}={mesh.length_of[axis]}" for axis in cutting)
-            yield problem(f"parts of dim {dim} that divide {size}", f"{axes} makes {parts}")
+            yield problem(f"up to {counted(size, 'part')} of dim {dim}", f"{axes} makes {parts}")

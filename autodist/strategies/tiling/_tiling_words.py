@@ -124,8 +124,8 @@ def _why(layout: TensorLayout, variable: Variable, lengths: Mapping[str, int], *
     if not layout.is_whole:
         return "gathered where operators take it" if is_gathered else "operators take it as it lies"
     counts = [length for length in lengths.values() if length > 1]
-    fitting = [size for size in variable.shape if any(size % count == 0 for count in counts)]
-    return "fewer bytes move if it is whole" if fitting else "no axis of the mesh divides a dim"
+    fitting = [size for size in variable.shape if any(size >= count for count in counts)]
+    return "fewer bytes move if it is whole" if fitting else "it has no dim as long as an axis of the mesh"
 
 
 def explain_tiling(plan: TilingPlan, graph: TrainingGraph) -> str:

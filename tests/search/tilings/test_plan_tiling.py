@@ -178,3 +178,21 @@ def test_mistakes_are_named():
         with pytest.raises((StrategyError, SpecError), match="damaged"):
             TilingPlan.from_json(text)
     assert str(TensorLayout.whole(1)) == "*"
+
+
+def test_what_is_not_even_is_cut_into_nearly_equal_parts():
+    plan = plan_tiling(dense(8, 509, 509, 509), mesh(4))
+    assert set(plan.cut_dims().values()) == {0, 1}
+    assert plan.moved_bytes < 1e6
+    narrow = plan_tiling(dense(8, 5, 5), mesh(4))
+    assert narrow.cut_dims() == {}, "one part would be twice as long as the others"
+    assert not plan_tiling(dense(8, 509, 509, 509), mesh(2, 2)).cut_dims(), "on several axes, parts are equal"
+
+
+def test_rules_that_fit_no_variable_are_said():
+    graph, spec = dense(8, 64, 64), ResourceSpec.local(workers=2)
+    told = Tiled(dims=("*/d0/kernal=1", "*=whole")).build(graph, spec).builder
+    assert told.endswith(
+        ": '*/d0/kernal=1' of `dims` fit none of the trained variables, such as "
+        "`sequential/d0/kernel`, `sequential/d0/bias`"
+    )

@@ -37,10 +37,11 @@ def test_what_is_no_layout_is_refused(text):
         ("host,device", (4, 9), []),
         ("host.device", (12,), []),
         ("() +host", (), []),
-        ("host.device", (8,), ["parts of dim 0 that divide 8 (host=2 x device=3 makes 6)"]),
+        ("host.device", (8,), []),
+        ("host.device", (5,), ["up to 5 parts of dim 0 (host=2 x device=3 makes 6)"]),
         ("host,*", (4,), ["1 dims (the tensor's shape is (4,))"]),
         ("row,host", (2, 3), ["the axes host, device (the mesh has no axis `row`)"]),
-        ("host,host", (3, 4), ["each axis once (`host` stands there 2 times)", "parts of dim 0 that divide 3 (host=2"]),
+        ("host,host", (1, 4), ["each axis once (`host` stands there 2 times)", "up to 1 part of dim 0 (host=2"]),
         ("host,* +host", (4, 4), ["each axis once"]),
     ],
 )
