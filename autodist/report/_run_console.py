@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _BETWEEN_UPDATES_S = 2.0
 _LONGEST_WAIT_S = 0.5
 _RANK_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
+_WARNING = re.compile(r".+\.py:\d+: \w*Warning: ")
 _LEFT_TO_CHIEF = re.compile(r"`(.+)\.\w+` writes nothing on worker \d+: ")
 
 
@@ -57,6 +58,8 @@ class RunConsole:
         self._last_line_s: dict[int, float] = {}
         self._dumps: dict[int, CrashDump] = {}
         self._left_to_chief: set[str] = set()
+        self._warned: dict[str, int] = {}
+        self._repeating: set[int] = set()
         self._prefixes: dict[tuple[int, bool], str] = {}
         self._lock = threading.Lock()
 
@@ -85,7 +88,7 @@ class RunConsole:
     def _is_left_out(self, rank: int, text: str) -> bool:
         """Whether a line of standard error is no news, or one of a crash, which is reported as a whole."""
         is_dump = self._dumps.setdefault(rank, CrashDump()).has(text)
-        return is_dump or is_chatter(text) or self._is_known(text)
+        return is_dump or is_chatter(text) or self._is_known(text) or self._is_repeated(rank, text)
 
     def _is_known(self, text: str) -> bool:
         """Whether a worker says what another one has said: that a class leaves its files to the chief."""
@@ -95,6 +98,16 @@ class RunConsole:
         is_known = match[1] in self._left_to_chief
         self._left_to_chief.add(match[1])
         return is_known
+
+    def _is_repeated(self, rank: int, text: str) -> bool:
+        """Whether Python warns a worker of what it has warned another one of; the line of code follows."""
+        if rank in self._repeating:
+            self._repeating.remove(rank)
+            if text.startswith("  "):
+                return True
+        if _WARNING.match(text) and self._warned.setdefault(text, rank) != rank:
+            self._repeating.add(rank)
+        return rank in self._repeating
 
     def _named(self, strategy: str | None) -> str | None:
         return None if strategy is None else self._names.get(strategy, strategy)

@@ -62,6 +62,18 @@ def test_what_all_but_the_chief_leave_to_it_is_said_once():
     assert show(line, ranks=[1]) == ("", f"[1] {line[1].text}\n")
 
 
+def test_a_warning_of_python_is_shown_for_the_first_worker_that_has_it():
+    warned = ["/lib/keras/iterator.py:74: UserWarning: `shuffle=True` is ignored", "  adapter = get_adapter(", "mine"]
+    lines = [(rank, OutputLine(text, is_error=True)) for text in warned for rank in (1, 0)]
+    lines += [(0, OutputLine(text.replace("74", "75"), is_error=True)) for text in warned[:2]]
+    lines += [(1, OutputLine(warned[0], is_error=True))]
+    assert show(*lines)[1].splitlines() == [
+        *(f"[1] {text}" for text in warned[:2]), "[1] mine", "[0] mine",
+        *(f"[0] {text.replace('74', '75')}" for text in warned[:2]), f"[1] {warned[0]}",
+    ]  # fmt: skip
+    assert len(show(*lines, is_verbose=True)[1].splitlines()) == 9
+
+
 def test_a_strategy_is_shown_as_it_was_given(tmp_path):
     errors = console()
     shown = RunConsole(output=errors, errors=errors, names={"auto(trials='/tmp/x/trials.db')": "auto"})
