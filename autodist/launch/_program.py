@@ -117,7 +117,7 @@ def _check_there(script: Path) -> None:
     if not script.is_file():
         hint = "give the path of a Python file, absolute or from the working directory"
         name = str(script)
-        if script.suffix not in _PYTHON_SUFFIXES and all(part.isidentifier() for part in name.split(".")):
+        if script.suffix not in (*_PYTHON_SUFFIXES, *_KINDS) and all(part.isidentifier() for part in name.split(".")):
             hint += f"; or a module by `-m {name}`"
         raise UsageError(f"the script `{script}` does not exist (looked in `{script.resolve().parent}`)", hint=hint)
 

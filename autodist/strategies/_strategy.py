@@ -20,6 +20,9 @@ from autodist.registry import Tagged, plain, raise_mistakes, read, shared, sugge
 from autodist.strategies.synchronizers import AllReduceSynchronizer, Synchronizer, TileSynchronizer, synchronizers
 
 SCHEMA_VERSION = 1
+_WITHOUT_FILE = (
+    "`autodist search SCRIPT --out FILE` makes such a file; `autodist strategies` lists the strategies that need none"
+)
 PACK_BYTES = 1 << 19
 """Up to this size small values share messages: on links of 1 Gbit/s as good as any other size, or better."""
 
@@ -252,7 +255,8 @@ class Strategy:
         except (OSError, ValueError) as error:  # a ValueError also of a name with a null character
             told = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
             reason = getattr(error, "strerror", None) or told
-            raise StrategyError(f"the strategy file `{os.fspath(path)}` can't be read: {reason}") from error
+            hint = _WITHOUT_FILE if isinstance(error, FileNotFoundError) else None
+            raise StrategyError(f"the strategy file `{os.fspath(path)}` can't be read: {reason}", hint=hint) from error
         try:
             return cls.from_json(text)
         except StrategyError as error:

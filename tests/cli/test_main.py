@@ -128,6 +128,8 @@ def test_both_options_print_the_version(shell):
         (["runn"], "Did you mean 'run'?"),
         (["run", "--worker", "2", "x.py"], "Did you mean '--workers'?"),
         (["run", "x.py", "--lr", "3"], "No such option '--lr'; options of the script follow `--`"),
+        (["run", "x.py", "--epochs", "3"], "No such option '--epochs'; options of the script follow `--`\n"),
+        (["run", "x.py", "--stratgy", "PS"], "follow `--`. Did you mean '--strategy'?"),
         (["run"], "Missing argument 'SCRIPT'"),
         (["run", "x.py", "--workers", "two"], "'two' is not a valid integer"),
         (["run", "x.py", "--ranks", "1-"], "`1-` is not a list of ranks"),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 import click
+
+_LEAST_RATIO = 0.8
 
 
 class SectionedCommand(click.Command):
@@ -42,7 +45,13 @@ class ScriptCommand(SectionedCommand):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             message = f"{error.message.rstrip('.')}; options of the script follow `--`."
-            raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
+            raise click.NoSuchOption(error.option_name, message, _near(error), error.ctx) from None
+
+
+def _near(error: click.NoSuchOption) -> list[str]:
+    """The options that may have been meant: an option of the script is often a little like one of ours."""
+    near = ((SequenceMatcher(None, name, error.option_name).ratio(), name) for name in error.possibilities or ())
+    return [name for ratio, name in near if ratio > _LEAST_RATIO]
 
 
 def _long_name(parameter: click.Parameter) -> str:
