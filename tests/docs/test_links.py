@@ -74,6 +74,13 @@ def test_navigation_has_four_groups_and_every_page_once():
     assert sorted(named) == sorted([*pages, *(path.name for path in MADE)])
 
 
+def test_code_of_the_first_group_fits_on_a_screen():
+    """Windows of 1400 pixels show a hundred columns: nobody has to scroll for the end of a line."""
+    for name in groups()["Start"]:
+        code = "\n".join(match[0] for match in FENCE.finditer((ROOT / "docs" / name).read_text()))
+        assert [line for line in code.splitlines() if len(line) > 100] == [], name
+
+
 def test_pages_of_the_first_group_fit_on_a_screen_of_text():
     """No line is a screen wide, and none of these pages a book."""
     for name in groups()["Start"]:
