@@ -2,7 +2,7 @@
 
 import re
 import statistics
-from pathlib import Path
+import zipfile
 
 import pytest
 
@@ -13,26 +13,32 @@ from autodist.runtime import _online
 from autodist.search import (
     CONTESTANTS,
     SearchPlan,
-    TrialStore,
     _auto,
     _run_off,
     _simulated_ranking,
     _wary_simulator,
-    compare,
     compare_given,
-    data_sets,
-    import_studies,
 )
-from autodist.search.store import _excerpt
+from autodist.search.searchers import _local_searcher
+from autodist.search.space.aspects import _partition_aspect
+from autodist.search.store import _excerpt, _store
+from autodist.simulator.features import _features
 from autodist.simulator.formulas import _fitting
 from autodist.tuning import TrialSchedule, _measured_search, _simulated_search, _turns
+from tests.docs.published_trials import (
+    DOCS,
+    MODELS,
+    ROOT,
+    ROUNDED,
+    TRIALS,
+    judged,
+    lines_of_page,
+    of_model,
+)
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-TRIALS = ROOT / "benchmarks" / "trials"
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 ORDINALS = {"twelfth": 12, "third": 3, "fifth": 5, "first": 1}
-OTHERS = {"sixty": 60, "a dozen": 12, "three hundred": 300, "two hundred": 200, "half": 0.5}
+OTHERS = {"sixty": 60, "a dozen": 12, "three hundred": 300, "two hundred": 200, "half": 0.5, "three tenths": 0.3}
 
 
 def default_of(option):
@@ -62,10 +68,16 @@ PINNED = {
         (r"-M (\d+) -K", default_of("qualified")),
         (r"-K (\d+)`", default_of("at_once")),
         (r"`--alpha ([\d.]+)`, `--similarity", default_of("alpha")),
+        (r"Variables of (\d+) MB or more may be cut along two dims", 4 * _partition_aspect._BLOCK_BYTES / 2**20),
+        (r"only (half) of the strategies", 1 - _local_searcher._NEAR - _local_searcher._DRAWN),
+        (r"(three tenths) are\s+neighbours", _local_searcher._NEAR),
+        (r"and a (fifth) are drawn", 1 / _local_searcher._DRAWN),
+        (r"waits up\s+to (\w+) seconds for others", _store._WAIT_S),
     ],
     "simulators.md": [
         (r"After (\w+) measured trials", _measured_search._ENOUGH_TO_LEARN),
         (r"trials come from (\w+) or more graphs and clusters", _fitting._SEVERAL),
+        (r"library needs (\w+) messages, whatever the number of hosts", _features._DIRECT_HOPS),
         (
             r"holds out each (\w+) of the trials",
             next(p.default for p in _simulator.evaluate.params if p.name == "folds"),
@@ -111,6 +123,57 @@ def test_defaults_of_the_python_interface_are_those_of_the_command():
     assert chosen == [plan.proposals, plan.qualified, plan.batch, plan.alpha, plan.similarity]
 
 
+def test_a_file_of_studies_has_so_many_bytes_for_each_trial():
+    told = re.search(r"all trials, at about (\d+) bytes per trial", (DOCS / "simulators.md").read_text())
+    assert bytes_per_trial([TRIALS / "slow.zip", TRIALS.parent / "searches" / "slow.zip"]) == pytest.approx(
+        float(told[1]), rel=0.1
+    )
+
+
+def bytes_per_trial(files):
+    """What trials take in files of studies, without graphs and profiles."""
+    taken, trials = 0, 0
+    for file in files:
+        with zipfile.ZipFile(file) as archive:
+            for one in archive.infolist():
+                if one.filename.endswith("trials.jsonl"):
+                    taken += one.compress_size
+                    trials += archive.read(one).count(b"\n")
+    return taken / trials
+
+
+def test_what_is_said_of_searchers_is_what_the_benchmark_printed():
+    row = re.search(
+        r"a right simulator, 3,000 proposals; (\d+) cases.*?\| ([\d.]+) \S .*?at worst ([\d.]+) \|",
+        (ROOT / "benchmarks" / "README.md").read_text(),
+    )
+    told = re.search(r"are (\d+) % faster than those of random search \(over (\d+) models", page_text("search.md"))
+    assert told is not None
+    assert "nowhere slower" in page_text("search.md")
+    assert float(told[1]) == pytest.approx(100 * (1 - float(row[2])), abs=0.5)
+    assert told[2] == row[1]
+    assert float(row[3]) <= 1.0
+
+
+def page_text(page):
+    return " ".join((DOCS / page).read_text().split())
+
+
+def test_counts_of_the_evaluation_are_those_of_its_rows():
+    said = page_text("evaluation.md")
+    for pattern, columns in (
+        (r"better than the formulas in (\d+) of (\d+) sets", (0, 1)),
+        (r"calibrated by trials of other clusters, in (\d+) of (\d+)", (4, 5)),
+    ):
+        told = re.search(pattern, said)
+        formulas, events = ([float(row[column]) for row in ROWS.values()] for column in columns)
+        better, alike = (
+            sum(found) for found in zip(*((o > f, o == f) for f, o in zip(formulas, events, strict=True)), strict=True)
+        )
+        assert better <= int(told[1]) <= better + alike, pattern
+        assert int(told[2]) == len(ROWS)
+
+
 def test_pages_name_all_simulators():
     page = (DOCS / "simulators.md").read_text()
     assert [name for name in CONTESTANTS if f"`{name}`" not in page] == []
@@ -119,53 +182,16 @@ def test_pages_name_all_simulators():
 # --- what `autodist simulator eval` prints of the published trials
 
 CLUSTERS = {"one slow of three": "slow", "two": "few", "three alike": "alike"}
-MODELS = {
-    "VGG": "vgg",
-    "NCF, sparse, 2,048 examples": "ncf_sparse",
-    "LSTM with sampled softmax": "lstm",
-    "BERT of 3 layers, 6 examples": "bert_3",
-    "ResNet, 6 examples": "resnet",
-    "NCF, dense": "ncf_dense",
-}
-ROUNDED = 0.0021
-"""Pages have three digits; which of two nearly equal strategies is ahead may differ by the processor."""
 
 
 def rows_of_page():
     """The first table on simulators: by model and hosts the figures of each line."""
-    lines = (DOCS / "evaluation.md").read_text().splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    lines_of_table = [row for row in rows if row[0] in MODELS and row[1] in CLUSTERS]
-    return {(MODELS[row[0]], CLUSTERS[row[1]]): row[2:] for row in lines_of_table}
+    found = [row for row in lines_of_page("evaluation.md", 10) if row[1] in CLUSTERS]
+    return {(MODELS[row[0]], CLUSTERS[row[1]]): row[2:] for row in found}
 
 
 ROWS = rows_of_page()
 FEW = {("ncf_dense", "slow")}
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory):
-    """The published trials of a cluster."""
-    read = {}
-
-    def of(cluster):
-        if cluster not in read:
-            with TrialStore(tmp_path_factory.mktemp("published") / "trials.db") as store:
-                import_studies(store, TRIALS / f"{cluster}.zip")
-                read[cluster] = list(data_sets(store))
-        return read[cluster]
-
-    return of
-
-
-def of_model(sets, model):
-    [found] = [data for data in sets if f" {model} " in f"{data.label} "]
-    return found
-
-
-def judged(data, names, **options):
-    found = compare([data], names, ["trials"], **options)
-    return {one.simulator: one.accuracy for one in found}
 
 
 @pytest.mark.parametrize(
