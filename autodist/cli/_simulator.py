@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from autodist.search import Comparison, DataSet
 
 _SCHEMA_VERSION = 1
-_DEFAULT = ("analytic", "events", "linear", "rnn", "gat", "forest")
+_DEFAULT = ("analytic", "events", "linear", "rnn", "gat", "forest", "ensemble")
 _FEWEST = 10
 _FEWEST_SEEN = 2
 
@@ -118,7 +118,12 @@ def _tell(found: Sequence[Comparison], folds: int, gap: float, as_json: bool) ->
 @simulator.command("fit", epilog="Example: autodist simulator fit --simulator forest --out forest.npz")
 @store_option
 @click.option(
-    "--simulator", "name", metavar="NAME", default="forest", show_default=True, help="linear, rnn, gat, forest."
+    "--simulator",
+    "name",
+    metavar="NAME",
+    default="forest",
+    show_default=True,
+    help="linear, rnn, gat, forest, ensemble.",
 )
 @click.option("--from", "source", metavar="FILE", help="Go on from what is in this file.")
 @click.option("--out", metavar="FILE", default="simulator.npz", show_default=True, help="File to write.")
@@ -234,11 +239,14 @@ def _show(found: Sequence[Comparison]) -> None:
             "Kendall": [_figure(row.accuracy.kendall_tau, ".2f") for row in rows],
             "Regret": [_figure(100 * row.accuracy.regret, ".0f", " %") for row in rows],
             "Error": [_error(row) for row in rows],
+            "In interval": [_figure(100 * row.accuracy.covered, ".0f", " %") for row in rows],
         }
         for title, entry in (*_summary(rows).items(), *(_repetition(rows).items() if split == "trials" else ())):
             columns[title] += entry
+        if not any(math.isfinite(row.accuracy.covered) for row in rows):
+            del columns["In interval"]
         console.print(f"\n{said[split]}")
-        right = ("Trials", "Pairs right", "Kendall", "Regret", "Error")
+        right = ("Trials", "Pairs right", "Kendall", "Regret", "Error", "In interval")
         console.print(fitted_table(columns, console.width, right=right, shrink={"Graph": 12, "Cluster": 12}))
 
 
@@ -248,7 +256,7 @@ def _error(comparison: Comparison) -> str:
 
 
 def _is_time(comparison: Comparison) -> bool:
-    return comparison.simulator.partition(":")[0] in ("analytic", "events", "forest")
+    return comparison.simulator.partition(":")[0] in ("analytic", "events", "forest", "ensemble")
 
 
 def _repetition(rows: Sequence[Comparison]) -> dict[str, list[str]]:
@@ -261,8 +269,14 @@ def _repetition(rows: Sequence[Comparison]) -> dict[str, list[str]]:
         "Trials": [str(len(data.measured)) for data in sets],
         "Simulator": ["(even steps)"] * len(sets),
         "Pairs right": [_figure(data.repeats, ".3f") for data in sets],
-        **dict.fromkeys(("Kendall", "Regret", "Error"), nothing),
+        **dict.fromkeys(("Kendall", "Regret", "Error", "In interval"), nothing),
     }
+
+
+def _mean_of(values: Sequence[float]) -> float:
+    """The mean of those that are known."""
+    known = [value for value in values if math.isfinite(value)]
+    return sum(known) / len(known) if known else math.nan
 
 
 def _summary(rows: Sequence[Comparison]) -> dict[str, list[str]]:
@@ -281,6 +295,7 @@ def _summary(rows: Sequence[Comparison]) -> dict[str, list[str]]:
             "Kendall": _figure(sum(a.kendall_tau for a in own) / len(own), ".2f"),
             "Regret": _figure(100 * sum(a.regret for a in own) / len(own), ".0f", " %"),
             "Error": "",
+            "In interval": _figure(100 * _mean_of([a.covered for a in own]), ".0f", " %"),
         }
         for title, text in line.items():
             columns.setdefault(title, []).append(text)

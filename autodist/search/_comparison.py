@@ -11,6 +11,7 @@ from autodist.search.store import DataSet
 from autodist.simulator import (
     Accuracy,
     AnalyticSimulator,
+    EnsembleSimulator,
     EventSimulator,
     ForestSimulator,
     GraphAttentionSimulator,
@@ -70,6 +71,7 @@ CONTESTANTS: Mapping[str, Callable[[], Simulator]] = {
     "rnn:predefined": partial(RecurrentSimulator, features="predefined"),
     "gat": GraphAttentionSimulator,
     "forest": ForestSimulator,
+    "ensemble": EnsembleSimulator,
 }
 """By name, what can be compared: formulas with the constants that they come with and with those that trials give them,
 and those that learn, the recurrent one also with one kind of features alone (thesis table 8.3)."""

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from autodist.errors import UsageError
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search.searchers import Score, ScoredProposals, Searcher
-from autodist.search.space import Proposals, obeys
+from autodist.search.space import Proposals, obeys, recognize
 from autodist.simulator import Floats, Simulator
 from autodist.strategies import Strategy
 
@@ -81,8 +81,9 @@ def rank_offline(
 ) -> Ranking:
     """Search by a simulator alone.
 
-    Baselines are candidates like all others: one that is expected to be the fastest is the best. What does not fit into
-    the hosts' memory, as far as the spec says how much that is, is left out.
+    Baselines are candidates like all others: one that is expected to be the fastest is the best. A searcher that looks
+    around what it knows begins with them. What does not fit into the hosts' memory, as far as the spec says how much
+    that is, is left out.
 
     Args:
         searcher: Proposes strategies in a space for a graph on a cluster.
@@ -110,10 +111,12 @@ def rank_offline(
     """
     domain = searcher.space.domain
     room = MemoryFilter(domain)
+    known = {name: strategy for name, strategy in baselines.items() if not room.why_not(strategy)}
+    if len(familiar := recognize(tuple(known.values()), searcher.space, searcher.catalogue)[0]):
+        searcher.suggest(familiar)
     judge = _Judge(searcher, room.score_by(simulator), budget)
     drawn = judge.best()
     fitting = room.fitting(drawn)
-    known = {name: strategy for name, strategy in baselines.items() if not room.why_not(strategy)}
     if not len(fitting.scores) and not known:
         raise room.refusal(drawn)
     times = simulator.predict(list(known.values()), domain)

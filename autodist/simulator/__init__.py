@@ -18,6 +18,7 @@ from autodist.simulator.formulas import (
 from autodist.simulator.learned import (
     LEARNED,
     Accuracy,
+    EnsembleSimulator,
     ForestSimulator,
     GraphAttentionSimulator,
     LearnedSimulator,
@@ -44,6 +45,7 @@ __all__ = [
     "Calibration",
     "Domain",
     "Encoding",
+    "EnsembleSimulator",
     "EventSimulator",
     "Floats",
     "ForestSimulator",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ from autodist.simulator._base import Simulator
 from autodist.simulator._measured import MeasuredStrategies
 from autodist.simulator._message_table import Ints
 from autodist.simulator.formulas import Calibrated, calibrated
-from autodist.simulator.learned import Accuracy, LearnedSimulator, accuracy_of
+from autodist.simulator.learned import Accuracy, EnsembleSimulator, LearnedSimulator, accuracy_of
 
 if TYPE_CHECKING:
     from autodist.simulator._message_table import Floats
@@ -75,7 +75,11 @@ def _folds(count: int, folds: int, seed: int) -> Iterator[Ints]:
 
 def _judged(simulator: Simulator, data: MeasuredStrategies, least_gap: float) -> Accuracy:
     scores: Floats = simulator.score(data.table, data.domain, len(data))
-    return accuracy_of(scores, data.step_s, least_gap)
+    found = accuracy_of(scores, data.step_s, least_gap)
+    if not isinstance(simulator, EnsembleSimulator):
+        return found
+    low, high = simulator.interval(data.table, data.domain, len(data))
+    return replace(found, covered=float(((low <= data.step_s) & (data.step_s <= high)).mean()))
 
 
 def _mean(found: Sequence[Accuracy]) -> Accuracy:

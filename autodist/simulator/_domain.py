@@ -238,8 +238,17 @@ class Domain:
 
     @property
     def slowdown(self) -> float:
-        """How much longer hosts compute than one would that has its cores to itself."""
-        return self._slowest / self._largest_share
+        """How much longer hosts compute than one would that has its cores to itself.
+
+        As far as it is said how many share cores, it is not more: what else a step takes does not grow with its work.
+        """
+        found, shared = self._slowest / self._largest_share, max(host.cores_shared_by for host in self.spec.hosts)
+        return min(found, float(shared)) if shared > 1 else found
+
+    @cached_property
+    def state_messages(self) -> int:
+        """How many messages what is no gradient takes if each statistic travels alone: these, and losses and sizes."""
+        return 1 + sum(variable.role.value == "statistic" for variable in self.graph.variables)
 
     @property
     def _slowest(self) -> float:

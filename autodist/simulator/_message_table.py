@@ -91,6 +91,7 @@ class ShardTable:
         waits: How often it waits.
         kept_bytes: What each host has of what it gathers then.
         rebuilt_flops: What each worker computes, for each example of the batch, to make gradients of their factors.
+        cut_dim: The first dim along which the variable is cut; -1 if it is whole.
     """
 
     strategy: Ints
@@ -116,6 +117,7 @@ class ShardTable:
     waits: Floats
     kept_bytes: Floats
     rebuilt_flops: Floats
+    cut_dim: Floats
 
     def __len__(self) -> int:
         return len(self.strategy)
@@ -290,9 +292,10 @@ def _dtype(column: str) -> type[np.generic]:
 def _row(strategy: int, message: ShardMessages, domain: Domain) -> tuple[float, ...]:
     """A shard's entries in the columns of the table, in their order; a large graph has tens of thousands of shards."""
     terms = message.synchronizer.terms(message)
+    number = domain.number_of[message.variable]
     return (
         strategy,
-        domain.number_of[message.variable],
+        number,
         terms.form.value,
         -1 if terms.server is None else domain.ranks[host_of(terms.server)],
         terms.group,
@@ -314,7 +317,15 @@ def _row(strategy: int, message: ShardMessages, domain: Domain) -> tuple[float, 
         message.waits,
         message.kept_bytes,
         message.rebuilt_flops,
+        _cut_dim(message.shape, domain.variables[number].shape),
     )
+
+
+def _cut_dim(shard: tuple[int, ...], whole: tuple[int, ...]) -> int:
+    """The first dim in which a shard is smaller than its variable; -1 for none."""
+    if shard == whole:
+        return -1
+    return next((dim for dim, sizes in enumerate(zip(shard, whole, strict=False)) if sizes[0] != sizes[1]), -1)
 
 
 def _messages(message: ShardMessages) -> float:

@@ -75,7 +75,7 @@ def test_what_was_learned_is_kept_and_goes_on(store, capsys):
         (["eval", "--store", "none.db"], "there is no trial store `none.db`"),
         (
             ["fit", "--simulator", "events"],
-            "there is no simulator that learns `events`, allowed: linear, rnn, gat, forest",
+            "there is no simulator that learns `events`, allowed: linear, rnn, gat, forest, ensemble",
         ),
         (["fit", "--from", "runs/trials.db"], "`runs/trials.db` is not a file of a simulator"),
         (["fit", "--out", "runs/trials.db/f"], "the file's name must end in `.npz`"),

@@ -52,3 +52,15 @@ def test_means_are_those_of_the_rows():
 
 def test_all_models_are_there_on_both_clusters():
     assert len(ROWS) == len(MODELS) * len(CLUSTERS)
+
+
+@pytest.mark.slow
+def test_intervals_are_right_as_often_as_the_page_says(published):
+    lines = (DOCS / "evaluation.md").read_text().splitlines()
+    [line] = [line for line in lines if line.startswith("| `ensemble` |")]
+    pairs, error, held = (cell.strip() for cell in line.strip("|").split("|")[1:])
+    sets = [data for cluster in ("slow", "few") for data in published(f"version_2/{cluster}")]
+    found = [judged(data, ["ensemble"])["ensemble"] for data in sets]
+    assert statistics.fmean(one.pairwise for one in found) == pytest.approx(float(pairs), abs=ROUNDED)
+    assert statistics.fmean(one.error for one in found) == pytest.approx(percent(error), abs=0.006)
+    assert statistics.fmean(one.covered for one in found) == pytest.approx(percent(held), abs=0.011)

@@ -10,6 +10,7 @@ from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import (
     SEARCHERS,
     Catalogue,
+    LocalSearcher,
     RandomSearcher,
     Rule,
     ScoringBudget,
@@ -56,6 +57,16 @@ def test_proposals_and_baselines_are_ranked_together(kind):
 def test_a_baseline_that_is_predicted_fastest_wins():
     found = searcher(count=40, hosts=ALIKE)
     assert rank_offline(found, EventSimulator(), ScoringBudget(1), baselines(found)).best.is_baseline
+
+
+def test_local_search_begins_with_what_users_know_and_improves_it():
+    found = searcher(LocalSearcher, count=30)
+    known = baselines(found)
+    alone = rank_offline(searcher(LocalSearcher, count=30), EventSimulator(), ScoringBudget(400)).best.predicted_s
+    ranking = rank_offline(found, EventSimulator(), ScoringBudget(400), known)
+    best_known_s = min(r.predicted_s for r in ranking.ranked if r.is_baseline)
+    assert not ranking.best.is_baseline
+    assert ranking.best.predicted_s < min(best_known_s, alone)
 
 
 def test_of_equals_the_one_that_users_know_is_the_best():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from autodist.graph import Role, Variable
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import Catalogue, Space, sample
 from autodist.simulator import SERVER, AnalyticSimulator, Calibration, Domain, EventSimulator, Profile, tabulate
@@ -33,7 +34,13 @@ CALIBRATION = Calibration(
 def domains(draw):
     g = draw(graphs().filter(lambda g: g.trainable))
     hosts = [
-        Host(f"h{n}", f"h{n}", cpus=draw(st.integers(1, 3)), bandwidth_gbps=draw(st.sampled_from([0.1, 1.0, 5.0])))
+        Host(
+            f"h{n}",
+            f"h{n}",
+            cpus=draw(st.integers(1, 3)),
+            bandwidth_gbps=draw(st.sampled_from([0.1, 1.0, 5.0])),
+            cores_shared_by=draw(st.sampled_from([1, 2])),
+        )
         for n in range(draw(st.integers(1, 4)))
     ]
     times = st.floats(0, 1e-3)
@@ -126,24 +133,36 @@ def followed(shards, domain):
         pushing[number] += seconds if hosts > 1 else 0
         update_s[number] = max(update_s[number], size * CALIBRATION.update_s_per_byte)
 
-    busy_s = (reading.sum(0) + pushing.sum(0) + following.sum(0)).max() * CALIBRATION.contention
+    busy_s = (reading.sum(0) + pushing.sum(0) + following.sum(0)).max()
+    slowed = 1 + CALIBRATION.contention * min(1.0, busy_s / max(domain.compute_s, 1e-9))
+    needed_s, ready_s, compute_s = domain.needed_s * slowed, domain.ready_s * slowed, domain.compute_s * slowed
     free_s, wait_s = np.zeros(2 * hosts), 0.0
-    for number in np.argsort(domain.needed_s, kind="stable"):
+    for number in np.argsort(needed_s, kind="stable"):
         free_s += reading[number]
         come_s = max((free_s[link] for link in range(2 * hosts) if reading[number, link]), default=0.0)
-        wait_s = max(wait_s, come_s - domain.needed_s[number])
-    free_s, end_s, updated_s = np.zeros(2 * hosts), domain.compute_s + wait_s, np.zeros(len(domain.variables))
-    for number in np.argsort(domain.ready_s, kind="stable"):
+        wait_s = max(wait_s, come_s - needed_s[number])
+    free_s, end_s, updated_s = np.zeros(2 * hosts), compute_s + wait_s, np.zeros(len(domain.variables))
+    for number in np.argsort(ready_s, kind="stable"):
         for link in np.flatnonzero(pushing[number]):
-            free_s[link] = max(free_s[link], domain.ready_s[number] + wait_s) + pushing[number, link]
+            free_s[link] = max(free_s[link], ready_s[number] + wait_s) + pushing[number, link]
             updated_s[number] = max(updated_s[number], free_s[link] + update_s[number])
-    for number in np.argsort(domain.ready_s, kind="stable"):
+    for number in np.argsort(ready_s, kind="stable"):
         # Of a variable in parts the first value goes when the first part is updated, the last after the last.
         first_s = updated_s[number] - pushing[number].max() * (1 - 1 / max(parts[number], 1))
         for link in np.flatnonzero(following[number]):
             free_s[link] = max(free_s[link], first_s) + following[number, link]
             end_s = max(end_s, free_s[link], updated_s[number] + following[number, link] / parts[number])
-    return max(end_s, updated_s.max(initial=0)) + busy_s
+    return max(end_s, updated_s.max(initial=0)) + joining_s(shards, domain)
+
+
+def joining_s(shards, domain):
+    """Statistics and losses where hosts share cores: each is a message over AutoDist's library, one over others."""
+    shared = max(host.cores_shared_by for host in domain.spec.hosts)
+    if shared == 1 or len(domain.replicas) == 1:
+        return 0.0
+    if any(shard["kind"] != SERVER and not shard["is_direct"] for shard in shards):
+        return 2 * shared * CALIBRATION.message_s
+    return 2 * shared * domain.state_messages * CALIBRATION.stream_s
 
 
 @given(st.data())
@@ -187,6 +206,29 @@ def test_carriers_of_the_same_bytes_over_equal_links_are_not_one():
         slower = replace(simulator, calibration=Calibration(tcp=2.0))
         assert slower.predict(strategies, domain)[0] > tcp
         assert slower.predict(strategies, domain)[1:] == pytest.approx([horovod, collective]), "constants of their own"
+
+
+def test_what_is_sent_after_the_computation_does_not_slow_it_down():
+    """A step that its links decide takes what they need, and less than the computation's time besides."""
+    g = graph(variable("w", (4096, 4096)))
+    domain = Domain.of(g, ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.1) for name in "ab")), batch_size=2)
+    strategy = AllReduce(communicator="tcp").build(g, domain.spec)
+    busy, calm = (
+        float(EventSimulator(Calibration(contention=share)).predict([strategy], domain)[0]) for share in (0.9, 0.0)
+    )
+    assert calm > 20 * domain.compute_s
+    assert busy - calm <= 0.9 * domain.compute_s * 1.001
+
+
+def test_each_statistic_of_a_batch_is_a_message():
+    statistics = [Variable(f"mean{n}", f"m{n}", (8,), "float32", Role.STATISTIC) for n in range(40)]
+    plain = graph(variable("w", (64, 64)))
+    normalized = replace(plain, variables=(*plain.variables, *statistics))
+    for shared, more in ((3, 6), (1, 0)):
+        spec = ResourceSpec(tuple(Host(name, name, cores_shared_by=shared) for name in "abc"))
+        strategy = PSLoadBalancing().build(plain, spec)
+        few, many = (float(EventSimulator().predict([strategy], Domain.of(g, spec))[0]) for g in (plain, normalized))
+        assert many - few == pytest.approx(more * 40 * Calibration().stream_s, rel=1e-3), "a core is free unless shared"
 
 
 def test_parts_score_as_the_whole(monkeypatch):

@@ -12,6 +12,7 @@ from autodist.simulator import (
     LEARNED,
     AnalyticSimulator,
     Domain,
+    EnsembleSimulator,
     EventSimulator,
     ForestSimulator,
     GraphAttentionSimulator,
@@ -24,7 +25,9 @@ from autodist.simulator import (
     pairs,
     save_simulator,
 )
+from autodist.simulator.features import RAW
 from autodist.simulator.learned._scaling import Scaling
+from autodist.strategies import AllReduce, PartitionedPS, PSLoadBalancing
 from autodist.strategies.synchronizers import is_served
 from tests.strategies.examples import graph, variable
 
@@ -194,6 +197,43 @@ def test_features_are_finite_and_tell_strategies_apart():
     assert len(np.unique(encoding.variables.reshape(len(data), -1), axis=0)) > 0.9 * len(data)  # hosts are alike
 
 
+def test_what_is_tiled_has_features_too():
+    """It sends no gradient, so it is no message, and its activations may be more than replicas can share."""
+    data = measured(ONE_SLOW, 5, seed=0)
+    nothing = np.where(data.table.variable == 1, 0, data.table.messages).astype(np.float32)
+    waited = np.where(data.table.variable == 1, np.inf, 0).astype(np.float32)
+    tiled = data.table.replaced(messages=nothing, waited_bytes=waited)
+    assert np.isfinite(encode(tiled, data.domain, 5).variables).all()
+
+
+def column_of(name, data):
+    return encode(data.table, data.domain, len(data)).variables[:, :, RAW.index(name)]
+
+
+def test_raw_features_tell_carriers_places_groups_and_cuts_apart():
+    g = graph(*(variable(f"w{n}", (64, 64), order=n) for n in range(6)))
+    domain = Domain.of(g, ResourceSpec(ONE_SLOW))
+    builders = {
+        "tcp": AllReduce(chunk_size=2, communicator="tcp"),
+        "horovod": AllReduce(chunk_size=2, communicator="horovod"),
+        "collective": AllReduce(chunk_size=2, communicator="collective"),
+        "alone": AllReduce(chunk_size=1, communicator="tcp"),
+        "servers": PSLoadBalancing(),
+        "cut": PartitionedPS(min_shard_bytes=1),
+    }
+    strategies = [builder.build(g, domain.spec) for builder in builders.values()]
+    data = MeasuredStrategies.of(domain, strategies, [1.0] * len(strategies))
+    names = list(builders)
+    carriers = np.stack([column_of(name, data)[:3, 0] for name in ("direct", "horovod")], 1)
+    assert len(np.unique(carriers, axis=0)) == 3, "each carrier is another one"
+    assert column_of("cut_dim", data)[names.index("cut")].all()
+    assert not column_of("cut_dim", data)[names.index("servers")].any()
+    places = column_of("group_place", data)
+    assert len(np.unique(places[names.index("alone")])) > len(np.unique(places[names.index("tcp")])) > 1
+    assert column_of("on_fastest", data)[names.index("servers")].any()
+    assert not column_of("on_fastest", data)[names.index("tcp")].any()
+
+
 def test_without_learning_there_is_nothing_to_say():
     data = measured(ALIKE, 3, seed=0)
     with pytest.raises(SimulatorError, match="has not learned anything"):
@@ -205,6 +245,7 @@ def test_without_learning_there_is_nothing_to_say():
 SMALL = {
     "linear": LinearSimulator,
     "forest": lambda: ForestSimulator(seed=5),
+    "ensemble": EnsembleSimulator,
     "rnn": lambda: RecurrentSimulator(steps=5, seed=5, features="raw"),
     "gat": lambda: GraphAttentionSimulator(steps=5, seed=5),
 }

@@ -17,7 +17,7 @@ _COLUMNS = (
     "messages", "size_bytes", "summed_bytes", "gathered_bytes", "gathered_by_example", "asked_by_example",
     "read_bytes", "read_by_example",
 )  # fmt: skip
-_OF_HOSTS = ("waited_bytes", "waits", "kept_bytes", "rebuilt_flops")
+_OF_HOSTS = ("waited_bytes", "waits", "kept_bytes", "rebuilt_flops", "cut_dim")
 """Columns of hosts; the others are of servers."""
 _KINDS = ("has_own_connections", "is_joined", "is_proxied", "is_packed", "is_coded")
 _PROBE_BYTES = 1e9
@@ -73,6 +73,15 @@ class LinkLoads:
     def has(self, variable: int) -> bool:
         """Whether there is anything of a variable."""
         return any(variable in amounts for amounts, _ in self._parts)
+
+    @property
+    def total(self) -> Floats:
+        """Those of all variables; shape (links, strategies)."""
+        found = np.zeros(self._shape, np.float32)
+        for amounts, slope in self._parts:
+            if amounts:
+                found += slope @ sum(amounts.values())
+        return found
 
     def of(self, variable: int) -> Floats:
         """Those of a variable; shape (links, strategies)."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from autodist.cost.operations import DEVICE_FLOPS
 from autodist.simulator._message_table import (
     ALL_REDUCE,
     BROADCAST,
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 Doubles: TypeAlias = "npt.NDArray[np.float64]"
 
+_MOST_BYTES = 1e12
+"""So many bytes are counted for a step that replicas can't share, not infinitely many."""
+
 PREDEFINED = ("transfer", "longest_transfer", "messages", "copies", "shared_transfer", "transfer_of_server")
 """For each variable: the terms of equations 8.2 and 8.3 of its shards, and the transfer of what they travel with
 and of all that is on the same server."""
@@ -33,8 +38,11 @@ RAW = (
     "size", "ready", "needed", "served", "reduced", "broadcast", "horovod", "joined", "proxied", "shards",
     "largest_shard", "servers", "server_speed", "encoding", "gathered", "by_example", "read", "members", "compute",
     "hosts", "replicas", "spread",
+    "itemsize", "dims", "rows", "cut_dim", "direct", "coded", "on_fastest", "on_slowest", "on_one_server",
+    "slowest_server", "group_place", "group_ready", "waited", "waits", "rebuilt",
 )  # fmt: skip
-"""For each variable: z_raw, from the graph, the strategy and the cluster."""
+"""For each variable: z_raw, from the graph, the strategy and the cluster. The last three lines have its dtype and dims,
+the dim that is cut, the carrier, where it is placed among hosts of which bandwidth, its group, and its tiles."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +140,71 @@ def _raw(table: ShardTable, domain: Domain, cells: _Cells, unit: float) -> list[
         constant * np.log2(hosts),
         constant * np.log2(max(replicas, 1)),
         constant * np.log(speed.max(initial=1) / max(speed.min(initial=1), 1e-9)),
+        *_of_the_graph(table, domain, cells, repeat),
+        cells.mean(table.is_direct),
+        cells.mean(table.is_coded),
+        *_placement(table, cells, speed),
+        *_of_groups(table, domain, cells, unit),
+        *_of_tiles(table, domain, cells, unit),
+    ]
+
+
+def _of_the_graph(table: ShardTable, domain: Domain, cells: _Cells, repeat: int) -> list[Floats]:
+    """The variable itself, and along which of its dims it is cut."""
+    sizes = [variable.size_bytes / max(1, prod(variable.shape)) for variable in domain.variables]
+    rows = [variable.shape[0] if variable.shape else 1 for variable in domain.variables]
+    return [
+        np.tile(np.log2(np.maximum(sizes, 1)), repeat) / 3,
+        np.tile([len(variable.shape) / 4 for variable in domain.variables], repeat),
+        np.tile(np.log10(rows), repeat) / 6,
+        cells.max(table.cut_dim + 1) / 4,
+    ]
+
+
+def _placement(table: ShardTable, cells: _Cells, speed: Floats) -> list[Floats]:
+    """Where a variable's bytes are, among hosts of which bandwidth."""
+    served = table.kind == SERVER
+    own = np.where(served, speed[table.server], 0)
+    size = np.maximum(cells.sum(table.size_bytes), 1)
+    hosts = len(speed)
+    on_hosts = np.bincount(
+        cells.of * hosts + np.maximum(table.server, 0), table.size_bytes * served, cells.count * hosts
+    )
+    is_slow = served & (own < speed.max(initial=1))
+    return [
+        cells.sum(table.size_bytes * (served & ~is_slow)) / size,
+        cells.sum(table.size_bytes * (served & (own <= speed.min(initial=1)) & is_slow)) / size,
+        (on_hosts.reshape(-1, hosts).max(1) / size).astype(np.float32),
+        cells.max(np.where(served, 1 - own, 0)),
+    ]
+
+
+def _of_groups(table: ShardTable, domain: Domain, cells: _Cells, unit: float) -> list[Floats]:
+    """Which group a variable travels in: its place among those of the strategy, and when it is complete."""
+    place, ready = np.zeros(len(table)), np.zeros(len(table))
+    rows = np.flatnonzero(table.kind != SERVER)
+    if len(rows):
+        others = table.take(rows)
+        first, inverse, last = collectives(others)
+        owner = others.strategy[first]
+        begins = np.searchsorted(owner, owner)
+        counts = np.bincount(owner)[owner]
+        order = np.lexsort((last, owner))
+        rank = np.empty(len(first))
+        rank[order] = np.arange(len(first)) - begins
+        place[rows] = ((rank + 1) / counts)[inverse]
+        ready[rows] = domain.ready_s[last][inverse] / unit
+    return [cells.mean(place), cells.max(ready)]
+
+
+def _of_tiles(table: ShardTable, domain: Domain, cells: _Cells, unit: float) -> list[Floats]:
+    """How long the computation waits because the variable is tiled, and computes what is whole everywhere."""
+    waited = np.minimum(table.waited_bytes, _MOST_BYTES) * domain.ring_s_per_byte
+    rebuilt = table.rebuilt_flops * (domain.batch_size / DEVICE_FLOPS)
+    return [
+        np.log1p(1e2 * cells.sum(waited) / unit),
+        np.log1p(cells.sum(table.waits)),
+        np.log1p(1e2 * cells.sum(rebuilt) / unit),
     ]
 
 
@@ -154,7 +227,8 @@ def _distinct_servers(table: ShardTable, cells: _Cells, hosts: int) -> Floats:
 
 def _members(table: ShardTable) -> Doubles:
     """By shard, with how many it travels, itself included."""
-    members = np.maximum(1.0, 1 / table.messages.astype(np.float64))  # a table is two messages, and one member
+    messages = table.messages.astype(np.float64)
+    members = 1 / np.where(messages > 0, np.minimum(messages, 1), 1)  # a table is two, what is tiled is none
     grouped = table.kind != SERVER
     if grouped.any():
         first, inverse, _ = collectives(table.take(grouped))

@@ -27,8 +27,7 @@ class Calibration:
     """Constants of a cluster: times in seconds, and by which factor its formulas are wrong.
 
     The times that are assumed without trials are about those that explain the published trials (`benchmarks/trials`)
-    best, all of them together, with factors of 1 but for that of `collective`; of contention, which was 0.5 where
-    hosts share two cores, less.
+    best, all of them together, with factors of 1 but for that of `collective`.
 
     Attributes:
         message_s: phi of equations 8.2 and 8.3 without the latency that a spec may list: what else a message takes
@@ -40,8 +39,8 @@ class Calibration:
         horovod_s: What a collective over Horovod waits for besides, half of its cycle on average.
         update_s_per_byte: What a server takes to apply an update, per byte of the value.
         step_s: What every step takes besides: sessions, feeds, Python.
-        contention: Which share of the time that its link is busy a host computes less, since its processors copy what
-            it sends and gets; the event simulation knows of it.
+        contention: Which share of the time that its link is busy while it computes a host computes less, since its
+            processors copy what it sends and gets; the event simulation knows of it.
         computation: The computation's time as a multiple of its profile's.
         servers: The time of bytes to and from servers as a multiple of that which links need.
         tcp: The same of bytes of collectives over AutoDist's own library.
@@ -58,7 +57,7 @@ class Calibration:
     horovod_s: float = 1e-4
     update_s_per_byte: float = 5e-10
     step_s: float = 1e-3
-    contention: float = 0.3
+    contention: float = 0.5
     computation: float = 1.0
     servers: float = 1.0
     tcp: float = 1.0

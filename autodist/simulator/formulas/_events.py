@@ -12,7 +12,7 @@ from autodist.simulator._base import Simulator, in_parts
 from autodist.simulator._message_table import SERVER, Floats, Ints, ShardTable
 from autodist.simulator.features import LinkLoads, LinkSeconds, ServerLoads, groups, server_flows
 from autodist.simulator.formulas._calibration import Calibration
-from autodist.simulator.formulas._hosts_work import rebuilding_s, waiting_s
+from autodist.simulator.formulas._hosts_work import rebuilding_s, state_s, waiting_s
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -31,8 +31,9 @@ class EventSimulator(Simulator):
     come, first served), a group when its last member is ready. A server's update follows the last gradient that it
     gets. Values of which workers have copies follow their updates, on links that gradients leave free, instead of being
     fetched; of a variable in parts the first goes while others are still to be updated. The step ends with the last
-    update, or the last such value; what a host computes takes longer by a share of the time that its link is busy, by
-    that in which it waits for activations of tiled variables, and by that in which it makes gradients of factors.
+    update, or the last such value. What a host computes takes longer by a share of the time in which its link is busy
+    meanwhile, by that in which it waits for activations of tiled variables, and by those in which it makes gradients of
+    factors and joins statistics of the batch.
 
     All strategies are followed at once, variable by variable in the order in which messages go: on one link, the n-th
     message of those that come at times r_i and take s_i ends at S_n + max(r_i - S_(i-1)) over i up to n, where S are
@@ -53,14 +54,24 @@ class EventSimulator(Simulator):
 
     def _steps_s(self, table: ShardTable, domain: Domain, count: int) -> Floats:
         served, on_all_links = link_loads(table, domain, count, self.calibration)
-        factor = np.float32(self.calibration.computation)
-        wait, read = _longest_wait_s(served.reading, domain.needed_s * factor)
-        end, pushed = _last_end_s(served, on_all_links, domain.ready_s * factor)
+        factor = np.float32(self.calibration.computation) * self._slowed(served, on_all_links, domain)
+        wait = _longest_wait_s(served.reading, np.outer(domain.needed_s, factor))
+        end = _last_end_s(served, on_all_links, np.outer(domain.ready_s, factor))
         steps: Floats = np.maximum(end, np.float32(domain.compute_s) * factor) + wait
-        steps += (read + pushed).max(0) * np.float32(self.calibration.contention)
-        steps += waiting_s(table, domain, count, self.calibration)
+        steps += waiting_s(table, domain, count, self.calibration) + state_s(table, domain, count, self.calibration)
         steps += rebuilding_s(table, domain, count) * factor
         return steps + np.float32(self.calibration.step_s)
+
+    def _slowed(self, served: ServerLoads, on_all_links: Floats, domain: Domain) -> Floats:
+        """By strategy, how much longer the computation takes while processors copy what its host sends and gets.
+
+        They do so as long as the host's link is busy, and slow the computation down as long as it goes on.
+        """
+        busy_s = (served.reading.total + served.pushing.total + served.following.total).max(0) + on_all_links.sum(0)
+        alone_s = max(domain.compute_s * self.calibration.computation, 1e-9)
+        share = np.minimum(busy_s / np.float32(alone_s), np.float32(1))
+        found: Floats = 1 + share * np.float32(self.calibration.contention)
+        return found
 
 
 def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> tuple[ServerLoads, Floats]:
@@ -74,22 +85,34 @@ def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calib
     return served, on_all_links
 
 
-def _longest_wait_s(reading: LinkLoads, needed_s: Floats) -> tuple[Floats, Floats]:
-    """How much later than without a network the computation ends, as values come late; how long each link is busy."""
+def _longest_wait_s(reading: LinkLoads, needed_s: Floats) -> Floats:
+    """How much later than without a network the computation ends, as values come late.
+
+    Args:
+        reading: What values load.
+        needed_s: By variable and strategy, when its value is needed; the order is the same for all strategies.
+    """
     passed = reading.of(-1)
     wait = np.zeros_like(passed)
-    for variable in np.argsort(needed_s, kind="stable").tolist():
+    for variable in np.argsort(needed_s[:, 0], kind="stable").tolist():
         passed += reading.of(variable)
         np.maximum(wait, passed - needed_s[variable], out=wait)
-    return wait.max(0), passed
+    longest: Floats = wait.max(0)
+    return longest
 
 
-def _last_end_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats) -> tuple[Floats, Floats]:
-    """When the last update is done, were the computation not to wait for values; how long each link is busy."""
+def _last_end_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats) -> Floats:
+    """When the last update is done, were the computation not to wait for values.
+
+    Args:
+        served: What servers' shards load.
+        on_all_links: By variable and strategy, what collectives load on each link.
+        ready_s: By variable and strategy, when its gradient is ready; the order is the same for all strategies.
+    """
     passed = served.pushing.of(-1)
     behind, last = np.zeros_like(passed), np.zeros_like(passed)
     following: list[tuple[int, Floats, Floats]] = []
-    for variable in np.argsort(ready_s, kind="stable").tolist():
+    for variable in np.argsort(ready_s[:, 0], kind="stable").tolist():
         sent = served.pushing.of(variable) + on_all_links[variable]
         # For links that this variable does not load this changes nothing: all that follows comes later.
         np.maximum(behind, ready_s[variable] - passed, out=behind)
@@ -100,7 +123,8 @@ def _last_end_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats) -> t
         if served.following.has(variable):
             following.append((variable, done.max(0), sent.max(0)))
     _follow(served, following, passed, behind, last)
-    return last.max(0), passed
+    end_s: Floats = last.max(0)
+    return end_s
 
 
 def _follow(

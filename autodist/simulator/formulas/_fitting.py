@@ -23,8 +23,9 @@ _Residuals: TypeAlias = Callable[[_Logs], _Logs]
 
 _SPREAD = 0.7
 """Spread of the logarithms of constants around what is assumed of them without trials: a factor of two."""
-_SPREADS = {"computation": 0.3}
-"""Spreads that are known better: how long a step computes was measured, or follows from the sizes."""
+_SPREADS = {"computation": 0.3, "step_s": 1.5}
+"""Other spreads: how long a step computes was measured, or follows from the sizes; and of what it takes besides little
+is known, since that is of scripts and of machines."""
 _NOISE = 0.1
 """Spread of the logarithms of times, by what the formulas can't know."""
 _ORIGIN = 10.0

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from autodist.simulator._message_table import SERVER
+
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
     from autodist.simulator._message_table import Floats, ShardTable
@@ -48,3 +50,23 @@ def rebuilding_s(table: ShardTable, domain: Domain, count: int) -> Floats:
     seconds = table.rebuilt_flops * (others * domain.slowdown / domain.flops_per_s)
     found: Floats = np.bincount(table.strategy, seconds, count).astype(np.float32)
     return found
+
+
+def state_s(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> Floats:
+    """Seconds of each strategy in which processors join what is no gradient: statistics of the batch, losses, sizes.
+
+    Over AutoDist's own library each statistic is a message of its own, to the host that sums it and back; other
+    carriers join all of them. A core is free for that unless hosts share cores; then one waits for another.
+
+    Args:
+        table: Shards.
+        domain: What they are for.
+        count: How many strategies there are.
+        calibration: What messages take.
+    """
+    shared = max(host.cores_shared_by for host in domain.spec.hosts)
+    if len(domain.replicas) == 1 or shared == 1:
+        return np.zeros(count, np.float32)
+    joins = np.bincount(table.strategy, (table.kind != SERVER) & ~table.is_direct, count) > 0
+    each_s = np.where(joins, calibration.message_s, domain.state_messages * calibration.stream_s)
+    return (2 * shared * each_s).astype(np.float32)

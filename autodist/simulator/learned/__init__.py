@@ -1,6 +1,7 @@
 """Simulators that learn from measured strategies (thesis 8.3.1), and how well they rank."""
 
 from autodist.simulator.learned._base import LearnedSimulator
+from autodist.simulator.learned._ensemble import EnsembleSimulator
 from autodist.simulator.learned._files import LEARNED, load_simulator, save_simulator
 from autodist.simulator.learned._forest import ForestSimulator
 from autodist.simulator.learned._graph_attention import GraphAttentionSimulator
@@ -13,6 +14,7 @@ from autodist.simulator.learned._recurrent import RecurrentSimulator
 __all__ = [
     "LEARNED",
     "Accuracy",
+    "EnsembleSimulator",
     "ForestSimulator",
     "GraphAttentionSimulator",
     "LearnedSimulator",

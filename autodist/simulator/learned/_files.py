@@ -15,13 +15,15 @@ from autodist.documents import whole_file
 from autodist.errors import SimulatorError
 from autodist.simulator.features import PREDEFINED, RAW
 from autodist.simulator.learned._base import LearnedSimulator
+from autodist.simulator.learned._ensemble import EnsembleSimulator
 from autodist.simulator.learned._forest import ForestSimulator
 from autodist.simulator.learned._graph_attention import GraphAttentionSimulator
 from autodist.simulator.learned._linear import LinearSimulator
 from autodist.simulator.learned._recurrent import RecurrentSimulator
 
 LEARNED: dict[str, type[LearnedSimulator]] = {
-    kind.name: kind for kind in (LinearSimulator, RecurrentSimulator, GraphAttentionSimulator, ForestSimulator)
+    kind.name: kind
+    for kind in (LinearSimulator, RecurrentSimulator, GraphAttentionSimulator, ForestSimulator, EnsembleSimulator)
 }
 """By name, the simulators that learn."""
 

@@ -38,12 +38,15 @@ class Accuracy:
         kendall_tau: From -1 to 1, ties taken into account.
         regret: How much longer the strategy takes that has the best score than the fastest one, as a share.
         error: Median of the relative errors of the scores as times; only of use where scores are seconds.
+        covered: Share of the times that are in the interval of nine tenths that a simulator gives; not a number where
+            it gives none.
     """
 
     pairwise: float
     kendall_tau: float
     regret: float
     error: float
+    covered: float = float("nan")
 
 
 def accuracy_of(scores: Floats, step_s: Floats, least_gap: float = 0.0) -> Accuracy:
