@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from autodist.coordination import Worker, current_worker
 from autodist.errors import UsageError
-from autodist.graph import mark_v1_gradients
+from autodist.graph import Patches, mark_v1_gradients
 from autodist.installation import check_tensorflow
 from autodist.registry import suggesting
 from autodist.resource_spec import Device, ResourceSpec
@@ -22,7 +22,6 @@ from autodist.runtime.data import ShardBy, ShardedDataset, WorkerShares, check_c
 from autodist.runtime.hooks import (
     OPEN,
     GraphSession,
-    Patches,
     hook_functions,
     hook_optimizers,
     hook_variables,

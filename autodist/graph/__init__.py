@@ -3,6 +3,7 @@
 Importing this package does not import TensorFlow; capturing does.
 """
 
+from autodist.graph._attribute_patches import Patches
 from autodist.graph._constants import static_value
 from autodist.graph._editor import GraphEditor
 from autodist.graph._function_bodies import FunctionBodies
@@ -96,6 +97,7 @@ __all__ = [
     "NodeTime",
     "Obstacle",
     "Output",
+    "Patches",
     "Product",
     "Reduction",
     "Role",

@@ -14,16 +14,22 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
-from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, tensor_dtype, tensor_shape
+from autodist.graph._graph_def import (
+    constant_value,
+    data_inputs,
+    node_of,
+    output_shape,
+    output_types,
+    tensor_dtype,
+    tensor_shape,
+)
 from autodist.graph._nodes import NodeList
 from autodist.graph.analysis._batch_scaling import BatchScaling
 from autodist.graph.analysis._dependence import WHOLE
 from autodist.graph.analysis._reduction import reductions_of, terms_of
 from autodist.graph.analysis._step_analysis import StepAnalysis
 from autodist.graph.batch import BY_REPLICA
-from autodist.graph.operators import Kind, Linearity, is_kind, meaning
-
-_SIZE_OPS = frozenset({"GatherV2", "Prod", "FloorDiv", "Maximum"})
+from autodist.graph.operators import Kind, Linearity, Passes, is_kind, meaning, passes_on
 
 
 def sum_up_means(analysis: StepAnalysis) -> bool:
@@ -136,13 +142,23 @@ def _counts_behind(analysis: StepAnalysis, tensor: str) -> Iterator[Any]:
         node = analysis.nodes[name]
         if not is_kind(node.op, Kind.SHAPE) or node.input[0] != tensor:
             continue
-        stack = [name]
+        stack, seen = [name], set[str]()
         while stack:
-            for consumer in map(analysis.nodes.__getitem__, analysis.consumers.get(stack.pop(), ())):
-                if consumer.op == "Cast" and _divides_gradients(analysis, consumer.name):
-                    yield consumer
-                elif consumer.op in _SIZE_OPS:
-                    stack.append(consumer.name)
+            for consumer in analysis.consumers.get(stack.pop(), ()):
+                if consumer in seen:
+                    continue
+                seen.add(consumer)
+                if passes_on(analysis.nodes[consumer].op, Passes.TYPE) and _divides_gradients(analysis, consumer):
+                    yield analysis.nodes[consumer]
+                elif _is_of_whole_numbers(analysis.nodes[consumer]):
+                    stack.append(consumer)
+
+
+def _is_of_whole_numbers(node: Any) -> bool:
+    from tensorflow.core.framework import types_pb2
+
+    types = output_types(node)
+    return bool(types) and {types_pb2.DT_INT32, types_pb2.DT_INT64}.issuperset(types)
 
 
 def _divides_gradients(analysis: StepAnalysis, name: str) -> bool:

@@ -15,7 +15,6 @@ from autodist.graph.annotations._gradient_marks import (
     parse_mark,
 )
 from autodist.graph.annotations._own_backward import OWN_BACKWARD, mark_own_gradients
-from autodist.graph.annotations._patches import replace_method
 from autodist.graph.annotations._v1_marks import mark_v1_gradients
 from autodist.graph.annotations._vectorized import mark_vectorized
 
@@ -41,5 +40,4 @@ __all__ = [
     "marks_gradients",
     "parse_mark",
     "ratio_of",
-    "replace_method",
 ]

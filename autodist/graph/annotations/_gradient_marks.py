@@ -25,10 +25,10 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
+from autodist.graph._attribute_patches import Patches
 from autodist.graph.annotations._attributes import identity_with
 from autodist.graph.annotations._branches import in_control_flow, made_of
 from autodist.graph.annotations._by_tensors import by_tensor, ratio
-from autodist.graph.annotations._patches import replace_method
 
 MARK = "_autodist_gradient"
 """NodeDef attribute of a marked Identity."""
@@ -186,7 +186,7 @@ _TRACING: list[GradientMarker] = []
 def mark_gradients() -> Iterator[list[Any]]:
     """Mark every gradient that is traced inside; yields the growing list of variable handles, by gradient number."""
     marker = GradientMarker()
-    with contextlib.ExitStack() as patches:
+    with Patches() as patches:
         _patch_tape(marker, patches)
         _patch_gradients(marker, patches)
         _patch_keras_optimizers(marker, patches)
@@ -208,7 +208,7 @@ def adopt_marks(handles: Sequence[Any]) -> None:
         marker.handles.extend(handles)
 
 
-def _patch_tape(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
+def _patch_tape(marker: GradientMarker, patches: Patches) -> None:
     import tensorflow as tf
 
     def wrap(original: Any) -> Any:
@@ -220,10 +220,10 @@ def _patch_tape(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
 
         return gradient
 
-    replace_method(patches, tf.GradientTape, "gradient", wrap)
+    patches.replace(tf.GradientTape, "gradient", wrap)
 
 
-def _patch_gradients(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
+def _patch_gradients(marker: GradientMarker, patches: Patches) -> None:
     """Patch the function behind `tf.gradients` and TensorFlow 1's optimizers; TensorFlow itself calls it elsewhere."""
     import tensorflow as tf
     from tensorflow.python.ops import gradients_impl
@@ -240,7 +240,7 @@ def _patch_gradients(marker: GradientMarker, patches: contextlib.ExitStack) -> N
 
         return SimpleNamespace(**{**vars(module), "_GradientsHelper": gradients})
 
-    replace_method(patches, gradients_impl, "gradients_util", wrap)
+    patches.replace(gradients_impl, "gradients_util", wrap)
 
 
 def differentiate_with_marks(
@@ -301,7 +301,7 @@ def _subclasses(cls: Any) -> Iterator[Any]:
         yield from _subclasses(subclass)
 
 
-def _patch_keras_optimizers(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
+def _patch_keras_optimizers(marker: GradientMarker, patches: Patches) -> None:
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 
     def wrap(original: Any) -> Any:
@@ -322,10 +322,10 @@ def _patch_keras_optimizers(marker: GradientMarker, patches: contextlib.ExitStac
 
     for cls in set(_subclasses(BaseOptimizer)):
         if "apply" in cls.__dict__:
-            replace_method(patches, cls, "apply", wrap)
+            patches.replace(cls, "apply", wrap)
 
 
-def _patch_keras2_optimizers(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
+def _patch_keras2_optimizers(marker: GradientMarker, patches: Patches) -> None:
     """Keras 2's, if the program has it: the package ``tf_keras``."""
     keras2 = sys.modules.get("tf_keras")
     if keras2 is None:
@@ -347,10 +347,10 @@ def _patch_keras2_optimizers(marker: GradientMarker, patches: contextlib.ExitSta
     roots = (keras2.optimizers.Optimizer, keras2.optimizers.legacy.Optimizer)
     for cls in {cls for root in roots for cls in _subclasses(root)}:
         if "apply_gradients" in cls.__dict__:
-            replace_method(patches, cls, "apply_gradients", wrap)
+            patches.replace(cls, "apply_gradients", wrap)
 
 
-def _patch_v1_optimizers(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
+def _patch_v1_optimizers(marker: GradientMarker, patches: Patches) -> None:
     import tensorflow as tf
 
     def wrap(original: Any) -> Any:
@@ -360,7 +360,7 @@ def _patch_v1_optimizers(marker: GradientMarker, patches: contextlib.ExitStack) 
 
         return apply_gradients
 
-    replace_method(patches, tf.compat.v1.train.Optimizer, "apply_gradients", wrap)
+    patches.replace(tf.compat.v1.train.Optimizer, "apply_gradients", wrap)
 
 
 def marks_gradients(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

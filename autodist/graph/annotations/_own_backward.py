@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from autodist.graph._attribute_patches import Patches
 from autodist.graph.annotations._attributes import attributed
-from autodist.graph.annotations._patches import replace_method
 
 OWN_BACKWARD = "_autodist_own_backward"
 """NodeDef attribute of what a function adds that ``tf.custom_gradient`` calls on the way back."""
@@ -27,8 +27,8 @@ def mark_own_gradients() -> Iterator[None]:
 
         return decorate
 
-    with contextlib.ExitStack() as patches:
-        replace_method(patches, custom_gradient, "_graph_mode_decorator", wrap)
+    with Patches() as patches:
+        patches.replace(custom_gradient, "_graph_mode_decorator", wrap)
         yield
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from autodist.errors import CaptureError
+from autodist.graph._attribute_patches import Patches
 from autodist.graph.annotations._gradient_marks import GradientMarker, differentiate_with_marks
-from autodist.graph.annotations._patches import replace_method
 
 
 @contextlib.contextmanager
@@ -19,13 +19,13 @@ def mark_v1_gradients() -> Iterator[list[Any]]:
         The growing list of variable handles, tensors of that graph, by gradient number.
     """
     marker = GradientMarker()
-    with contextlib.ExitStack() as patches:
+    with Patches() as patches:
         _patch_gradients(marker, patches)
         _patch_optimizers(marker, patches)
         yield marker.handles
 
 
-def _patch_gradients(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
+def _patch_gradients(marker: GradientMarker, patches: Patches) -> None:
     """Patch the function that `tf.gradients` and the optimizers' `compute_gradients` both call."""
     from tensorflow.python.ops import gradients_util
 
@@ -42,10 +42,10 @@ def _patch_gradients(marker: GradientMarker, patches: contextlib.ExitStack) -> N
 
         return gradients
 
-    replace_method(patches, gradients_util, "_GradientsHelper", wrap)
+    patches.replace(gradients_util, "_GradientsHelper", wrap)
 
 
-def _patch_optimizers(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
+def _patch_optimizers(marker: GradientMarker, patches: Patches) -> None:
     import tensorflow as tf
 
     def wrap(original: Any) -> Any:
@@ -58,7 +58,7 @@ def _patch_optimizers(marker: GradientMarker, patches: contextlib.ExitStack) -> 
 
         return apply_gradients
 
-    replace_method(patches, tf.compat.v1.train.Optimizer, "apply_gradients", wrap)
+    patches.replace(tf.compat.v1.train.Optimizer, "apply_gradients", wrap)
 
 
 def _check_resources(variables: Iterable[Any]) -> None:

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autodist.graph.annotations import attributed, replace_method
+from autodist.graph._attribute_patches import Patches
+from autodist.graph.annotations import attributed
 from autodist.graph.batch import APART
 
 
@@ -32,12 +33,12 @@ def known_to_keep_apart() -> Iterator[None]:
         (bincount_ops, "bincount", "axis"),
         (tf.math, "bincount", "axis"),
     )
-    with contextlib.ExitStack() as patches:
+    with Patches() as patches:
         for owner, name, axis in found:
-            replace_method(patches, owner, name, _along_last_dim(axis))
-        replace_method(patches, nn_impl, "_compute_sampled_logits", _of_given_samples)
-        replace_method(patches, keras.layers.TextVectorization, "call", _of_fixed_length)
-        replace_method(patches, keras.layers.HashedCrossing, "call", lambda call: with_attribute(call, APART))
+            patches.replace(owner, name, _along_last_dim(axis))
+        patches.replace(nn_impl, "_compute_sampled_logits", _of_given_samples)
+        patches.replace(keras.layers.TextVectorization, "call", _of_fixed_length)
+        patches.replace(keras.layers.HashedCrossing, "call", lambda call: with_attribute(call, APART))
         yield
 
 

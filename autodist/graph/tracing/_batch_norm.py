@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from autodist.graph.annotations import replace_method
+from autodist.graph._attribute_patches import Patches
 from autodist.graph.batch import BY_REPLICA, SYNCHRONIZED
 from autodist.graph.operators import meaning
 from autodist.graph.tracing._apart import with_attribute
@@ -37,13 +37,13 @@ def synchronize_batch_norm(*, everywhere: bool) -> Iterator[None]:
     def chosen_of_keras2(original: Any) -> Any:
         return with_attribute(original, SYNCHRONIZED if everywhere else BY_REPLICA)
 
-    with contextlib.ExitStack() as patches:
-        replace_method(patches, BatchNormalization, "_moments", chosen)
+    with Patches() as patches:
+        patches.replace(BatchNormalization, "_moments", chosen)
         keras2: Any = sys.modules.get("tf_keras")
         for name in () if keras2 is None else ("_calculate_mean_and_var", "_no_sync_calculate_mean_and_var"):
             owners = [c for c in keras2.layers.BatchNormalization.__mro__ if name in c.__dict__]
             for owner in owners[:1]:
-                replace_method(patches, owner, name, chosen_of_keras2)
+                patches.replace(owner, name, chosen_of_keras2)
         yield
 
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from autodist.errors import FixedRowsError
+from autodist.graph._attribute_patches import Patches
 from autodist.graph._graph_def import tensor_shape
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph.annotations import attributed, replace_method
+from autodist.graph.annotations import attributed
 
 _OPEN = "_autodist_open_rank"
 """NodeDef attribute of operators that leave out dims by their size, if a size is unknown while a step is traced."""
@@ -40,8 +41,8 @@ def squeezing_known_dims() -> Iterator[None]:
 
         return squeeze
 
-    with contextlib.ExitStack() as patches:
-        replace_method(patches, gen_array_ops, "squeeze", wrap)
+    with Patches() as patches:
+        patches.replace(gen_array_ops, "squeeze", wrap)
         yield
 
 

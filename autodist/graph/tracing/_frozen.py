@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autodist.graph._attribute_patches import Patches
 from autodist.graph._graph_def import FROZEN
 from autodist.graph.analysis import BareVariable
-from autodist.graph.annotations import replace_method
 
 if TYPE_CHECKING:
     from autodist.graph.tracing._captured_step import VariableNames
@@ -76,8 +76,8 @@ def large_arrays_as_tensors(values: FrozenValues) -> Iterator[None]:
 
         return constant
 
-    with contextlib.ExitStack() as patches:
-        replace_method(patches, ops, "_create_graph_constant", wrap)
+    with Patches() as patches:
+        patches.replace(ops, "_create_graph_constant", wrap)
         yield
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import FixedRowsError
+from autodist.graph._attribute_patches import Patches
 from autodist.graph._identity import Identity
-from autodist.graph.annotations import replace_method
 from autodist.graph.tracing._source_lines import is_users, line_of_caller, line_of_error, said_in_tracing
 
 _REMEDY = (
@@ -90,11 +90,11 @@ def noticing_row_counts(counts: RowCounts) -> Iterator[None]:
 
         return shape_internal
 
-    with contextlib.ExitStack() as patches:
+    with Patches() as patches:
         for name in ("__getitem__", "as_list", "num_elements", "__eq__"):
-            replace_method(patches, tf.TensorShape, name, asking)
-        replace_method(patches, tf.TensorShape, "__iter__", iterating)
-        replace_method(patches, array_ops, "shape_internal", counting)
+            patches.replace(tf.TensorShape, name, asking)
+        patches.replace(tf.TensorShape, "__iter__", iterating)
+        patches.replace(array_ops, "shape_internal", counting)
         yield
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from autodist.errors import CaptureError
+from autodist.graph._attribute_patches import Patches
 from autodist.graph._nodes import NodeList
-from autodist.graph.annotations import replace_method
 from autodist.graph.operators import Handle, meaning
 
 _TYPES = (("Tin", "Tout"), ("Tkeys", "Tvalues"))
@@ -37,9 +37,9 @@ def lookups_with_shapes() -> Iterator[None]:
     """
     from tensorflow.python.ops import lookup_ops
 
-    with contextlib.ExitStack() as patches:
+    with Patches() as patches:
         for table in (lookup_ops.DenseHashTable, lookup_ops.MutableHashTable):
-            replace_method(patches, table, "lookup", _with_shape)
+            patches.replace(table, "lookup", _with_shape)
         yield
 
 

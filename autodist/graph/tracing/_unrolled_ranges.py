@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from autodist.graph._attribute_patches import Patches
 from autodist.graph._graph_def import is_stateful
-from autodist.graph.annotations import replace_method
 from autodist.graph.operators import Kind, is_kind
 
 _MOST_TURNS = 64
@@ -58,8 +58,8 @@ def unrolling_ranges() -> Iterator[Unrolled]:
 
         return loop
 
-    with contextlib.ExitStack() as patches:
-        replace_method(patches, control_flow, "_tf_range_for_stmt", wrap)
+    with Patches() as patches:
+        patches.replace(control_flow, "_tf_range_for_stmt", wrap)
         yield found
 
 

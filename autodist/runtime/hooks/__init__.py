@@ -1,6 +1,5 @@
 """The parts of the program that are intercepted while a scope is open: functions, optimizers, variables, sessions."""
 
-from autodist.runtime.hooks._attribute_patches import Patches
 from autodist.runtime.hooks._eager_updates import eagerly_alike
 from autodist.runtime.hooks._function_hooks import hook_functions, hook_optimizers
 from autodist.runtime.hooks._graph_session import GraphSession, make_session, refuse_plain_sessions
@@ -11,7 +10,6 @@ from autodist.runtime.hooks._variable_hooks import hook_variables
 __all__ = [
     "OPEN",
     "GraphSession",
-    "Patches",
     "eagerly_alike",
     "hook_functions",
     "hook_optimizers",

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from autodist.errors import CaptureError
-from autodist.graph import NoGradientError, marks_gradients
+from autodist.graph import NoGradientError, Patches, marks_gradients
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.data import has_open_rows, has_parts, is_pass
-from autodist.runtime.hooks._attribute_patches import Patches
 from autodist.runtime.hooks._eager_updates import eagerly_alike
 
 _KERAS = ("keras.", "tf_keras.")

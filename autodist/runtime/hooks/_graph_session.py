@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from autodist.errors import UsageError
-from autodist.graph import MARK, SOURCE_GRAPH, TARGET, adopt_marks, node_of, strip_missing_colocation
+from autodist.graph import MARK, SOURCE_GRAPH, TARGET, Patches, adopt_marks, node_of, strip_missing_colocation
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.data import WholeArray
-from autodist.runtime.hooks._attribute_patches import Patches
 from autodist.runtime.hooks._graph_parts import consumed, drawn_tensors, for_this_worker, needed_for, refuse_queues
 
 _LOG = logging.getLogger("autodist")

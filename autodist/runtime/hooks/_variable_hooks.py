@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from autodist.graph import StepAnalysis
+from autodist.graph import Patches, StepAnalysis
 from autodist.runtime.data import captured_resources
-from autodist.runtime.hooks._attribute_patches import Patches
 from autodist.runtime.state import LOST_VALUES, HandleAccess, StateStore
 
 _WRITES = (

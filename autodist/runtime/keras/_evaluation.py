@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from autodist.errors import UsageError
+from autodist.graph import Patches
 from autodist.runtime._compile import NotSharedError
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.data import ShardedDataset, drawn_parts, has_open_rows, has_unseeded_shuffle
-from autodist.runtime.hooks import Patches
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit_position import without_optionals
 from autodist.runtime.keras._keras_steps import last_of_call, step_of

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from autodist.runtime.hooks import Patches
+from autodist.graph import Patches
 
 
 class FilesAside:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import CaptureError, UsageError
+from autodist.graph import Patches
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.data import ShardedDataset, has_open_rows
-from autodist.runtime.hooks import Patches
 from autodist.runtime.keras._dense_arrays import refuse_sparse_arrays
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit_position import FitFollower, FitPosition, without_optionals

@@ -12,10 +12,11 @@ from typing import Any
 
 from autodist.after_import import after_import
 from autodist.errors import UsageError
+from autodist.graph import Patches
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.data import ShardedDataset
-from autodist.runtime.hooks import Patches, eagerly_alike
+from autodist.runtime.hooks import eagerly_alike
 from autodist.runtime.keras._dense_arrays import refuse_sparse_arrays
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit import Batches, FitHooks, TrainFunction
