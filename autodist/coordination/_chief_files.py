@@ -34,9 +34,6 @@ class ChiefFiles:
     """The calls that write files, counted by function; the workers make the same ones in the same order.
 
     Where only the chief makes some of them, others may wait for an earlier one, and never in vain.
-
-    Args:
-        worker: This process.
     """
 
     def __init__(self, worker: Worker) -> None:

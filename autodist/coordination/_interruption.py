@@ -42,11 +42,7 @@ class _Stage(enum.Enum):
 
 
 class Interruption:
-    """This worker's knowledge about a requested end of the run.
-
-    Args:
-        worker: This process.
-    """
+    """This worker's knowledge about a requested end of the run."""
 
     def __init__(self, worker: Member) -> None:
         self._worker = worker

@@ -25,11 +25,7 @@ class WorkerPosition:
 
 
 class WaitingNotes:
-    """Notes of all workers on what they wait for between two steps; each worker has one note.
-
-    Args:
-        worker: This process.
-    """
+    """Notes of all workers on what they wait for between two steps; each worker has one note."""
 
     def __init__(self, worker: Member) -> None:
         self._worker = worker

@@ -33,9 +33,6 @@ class Watchdog:
     TensorFlow's own timeouts can't end a step that waits inside Horovod, and a blocked session does not let Python
     raise; so the process itself is ended, after it has told the launcher and shown its stack. A script that is run
     alone waits for no worker and is not watched.
-
-    Args:
-        worker: This process.
     """
 
     def __init__(self, worker: Worker) -> None:

@@ -61,12 +61,7 @@ def disjoint_rounds(items: Sequence[T]) -> list[list[tuple[T, T]]]:
 
 
 async def measure_links(cluster_agents: ClusterAgents, note: Callable[[str], None]) -> tuple[MeasuredLink, ...]:
-    """Measure all pairs of machines in both directions, those at once that have no machine in common.
-
-    Args:
-        cluster_agents: The machines.
-        note: Is told what happens.
-    """
+    """Measure all pairs of machines in both directions, those at once that have no machine in common."""
     machines = [machine for machine in cluster_agents.machines if machine.port]
     rounds = disjoint_rounds(machines)
     num_pairs = sum(map(len, rounds))

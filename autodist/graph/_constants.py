@@ -12,12 +12,7 @@ _MOST_NODES = 100  # what takes more is computed from something large, or not at
 
 
 def static_value(nodes: dict[str, Any], tensor: str) -> Any:
-    """The value of a tensor that depends on constants only, as a NumPy array; None for any other.
-
-    Args:
-        nodes: A flat graph, by name.
-        tensor: One of its tensors.
-    """
+    """The value of a tensor that depends on constants only, as a NumPy array; None for any other."""
     behind = _behind(nodes, node_of(tensor))
     if behind is None:
         return None

@@ -11,9 +11,6 @@ from autodist.graph._graph_def import normalize
 class FunctionBodies:
     """The functions that loops, branches and calls of a graph run.
 
-    Args:
-        graph_def: With its library.
-
     Example:
         >>> FunctionBodies(graph.graph_def).nodes("while_body_12")  # doctest: +SKIP
         {'placeholder': ..., 'lstm_cell/MatMul': ...}

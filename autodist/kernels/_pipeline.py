@@ -55,10 +55,6 @@ PREPARATIONS: tuple[Preparation, ...] = (
 def prepare(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
     """G and S in terms of the parts that the strategy makes; both are the arguments themselves if it makes none.
 
-    Args:
-        graph: G, as captured.
-        strategy: S, verified.
-
     Raises:
         StrategyError: A variable can't be cut, or a gradient not be factored.
     """

@@ -28,12 +28,7 @@ def left(seconds: float) -> str:
 
 
 class LiveLine:
-    """A line on standard error; a context that leaves it as it is at the end.
-
-    Args:
-        console: Where to.
-        clock: Seconds.
-    """
+    """A line on standard error; a context that leaves it as it is at the end."""
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console or error_console()

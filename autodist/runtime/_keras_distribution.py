@@ -24,10 +24,6 @@ _HINTS = {
 def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
     """The strategy that the script's ``ModelParallel`` means; None if it has set none, or ``DataParallel``.
 
-    Args:
-        graph: G.
-        spec: D.
-
     Raises:
         StrategyError: The mesh is not that of the cluster's replicas, or the layouts name nothing; lists all of it.
     """

@@ -22,9 +22,6 @@ _TOO_LARGE = np.float32(1e12)
 class MemoryFilter:
     """The memory of the hosts of a domain.
 
-    Args:
-        domain: The graph on the cluster.
-
     Example:
         >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
         >>> from autodist.resource_spec import Host, ResourceSpec

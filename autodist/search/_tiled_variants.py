@@ -22,10 +22,6 @@ class TiledVariants:
 
     Which dims are cut depends on all of a step, so tiles are in no space in which variables are chosen one by one.
 
-    Args:
-        domain: What strategies are for.
-        rules: What is pinned and forbidden.
-
     Attributes:
         is_over: Whether there are none, or those that were tried have failed.
     """

@@ -48,11 +48,7 @@ def with_tiles_instead(
 
 
 def tiled_to_fit(domain: Domain) -> dict[str, Strategy]:
-    """By name, the strategy that tiles what does not fit into the hosts' memory; none if it does not fit either.
-
-    Args:
-        domain: What it is for.
-    """
+    """By name, the strategy that tiles what does not fit into the hosts' memory; none if it does not fit either."""
     if not can_tile_steps(domain):
         return {}
     by_device = float((domain.memory_bytes / domain.replicas).min()) / 1e9

@@ -236,12 +236,7 @@ def _first_of_group(shards: ShardTable) -> Rows:
 
 
 def with_packing(table: ShardTable, hosts: int) -> ShardTable:
-    """The table with what share of a message each shard is, as its servers are now and messages have their usual size.
-
-    Args:
-        table: Shards.
-        hosts: How many hosts there are.
-    """
+    """The table with what share of a message each shard is, with its servers and messages of their usual size."""
     rows = np.flatnonzero(table.is_packed & (table.kind == SERVER))
     if not len(rows):
         return table

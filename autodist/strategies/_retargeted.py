@@ -53,12 +53,7 @@ class Retargeted(StrategyBuilder):
 
 
 def is_of_another_cluster(strategy: Strategy, spec: ResourceSpec) -> bool:
-    """Whether a strategy uses devices that a cluster does not have, or leaves a host with nothing to do.
-
-    Args:
-        strategy: S.
-        spec: D.
-    """
+    """Whether a strategy uses devices that a cluster does not have, or leaves a host with nothing to do."""
     used, known = set(_devices(strategy)), {device.name for device in spec.devices}
     hosts = {host_of(device) for device in used}
     return not used <= known or any(host.name not in hosts for host in spec.hosts)

@@ -66,9 +66,6 @@ class HttpServer(ThreadingHTTPServer):
     def let_stay(self, request: socket.socket) -> None:
         """Let a connection that has shown the secret take its time.
 
-        Args:
-            request: The connection.
-
         Raises:
             ConnectionAbortedError: It was sent away before, so it does not get the answer. On a busy machine this
                 happens to welcome clients, too: nothing was done then, and they may ask again.

@@ -14,11 +14,6 @@ _T = TypeVar("_T")
 def served(measurer: LaunchedMeasurer, act: Callable[[], _T], name: str) -> _T:
     """Do something in another thread, and start workers for it in this one until it is done.
 
-    Args:
-        measurer: Measurer of the workers.
-        act: What is done.
-        name: Name of the thread.
-
     Returns:
         What it returns; what it raises is raised.
     """

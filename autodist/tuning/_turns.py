@@ -92,12 +92,6 @@ class TrialFailed(Exception):
 class Turns:
     """One trial's orders and answers.
 
-    Args:
-        coordinator: Between launcher and workers.
-        wait: Waits for answers.
-        keys: Keys of the trial.
-        schedule: How it goes.
-
     Attributes:
         is_left_alone: Whether a failure has left the workers as they were.
     """

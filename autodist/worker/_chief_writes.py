@@ -20,11 +20,7 @@ _Wrap = Callable[[Callable[..., Any], str], Callable[..., Any]]
 
 
 def tell_of_saving(worker: Worker) -> None:
-    """Have the saving functions of Keras and TensorFlow tell the other workers when they have written.
-
-    Args:
-        worker: The chief.
-    """
+    """Have the saving functions of Keras and TensorFlow tell the other workers when they have written."""
     writings = ChiefFiles(worker)
 
     def telling(function: Callable[..., Any], label: str) -> Callable[..., Any]:

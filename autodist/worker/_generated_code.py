@@ -11,11 +11,7 @@ from autodist.after_import import after_import
 
 
 def keep_generated_code_in(directory: Path) -> None:
-    """Have TensorFlow write the code that it generates into a directory that is removed after the worker.
-
-    Args:
-        directory: Must exist.
-    """
+    """Have TensorFlow write the code that it generates into a directory that is removed after the worker."""
 
     def replace(module: ModuleType) -> None:
         # The module uses nothing else of `tempfile`; its own removal at the interpreter's exit stays.

@@ -14,11 +14,7 @@ _LAST_S = 0.5
 
 
 class ErrorOutput:
-    """Keeps the end of what comes on a channel's standard error.
-
-    Args:
-        channel: The agent's.
-    """
+    """Keeps the end of what comes on a channel's standard error."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

@@ -51,11 +51,6 @@ class JobOptions:
     def job(self, script: ScriptWords, spec: ResourceSpec, **settings: Any) -> Job:
         """Return the job of a script on a cluster.
 
-        Args:
-            script: The script with its arguments.
-            spec: The cluster.
-            settings: Further ones of the job.
-
         Raises:
             UsageError: Some option holds what is not allowed.
         """

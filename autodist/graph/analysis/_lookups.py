@@ -10,12 +10,7 @@ from autodist.graph.operators import meaning
 
 
 def takes_rows(node: Any, nodes: Mapping[str, Any]) -> bool:
-    """Whether a node takes whole rows of a table, along its first dim; the table's value or handle is its first input.
-
-    Args:
-        node: Any node.
-        nodes: The graph, by name.
-    """
+    """Whether a node takes whole rows of a table, its first input by value or by handle, along the first dim."""
     lookup = meaning(node.op).lookup
     if lookup is None or lookup.by_coordinates or node.attr["batch_dims"].i:
         return False

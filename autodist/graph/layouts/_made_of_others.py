@@ -45,12 +45,7 @@ def made_of_others(graph: TrainingGraph, names: Collection[str]) -> TrainingGrap
 
 
 def with_reads(graph: TrainingGraph, handles: Collection[str]) -> TrainingGraph:
-    """The step in which rows of some variables are looked up in what is read of them, not by their handles.
-
-    Args:
-        graph: The step.
-        handles: The variables' handles.
-    """
+    """The step in which rows of some variables are looked up in what is read of them, not by their handles."""
     analysis = graph.analysis
     found = [name for name in analysis.order if _looks_up(analysis.nodes[name], analysis.handle_of, handles)]
     if not found:

@@ -20,11 +20,7 @@ _IN_TEXT = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 class SourceLines:
-    """Where in the user's files the ops of a graph were made.
-
-    Args:
-        graph: A ``tf.Graph``.
-    """
+    """Where in the user's files the ops of a graph were made."""
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph

@@ -68,11 +68,7 @@ class UpdateRegion:
 
 
 class UpdateRegions:
-    """The update regions of a step; what they share is found once.
-
-    Args:
-        graph: The step.
-    """
+    """The update regions of a step; what they share is found once."""
 
     def __init__(self, graph: TrainingGraph) -> None:
         self.graph = graph

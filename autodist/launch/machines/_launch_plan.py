@@ -40,11 +40,6 @@ class Rendezvous:
 def plan_workers(job: Job, meeting: Rendezvous, sites: Sequence[Site]) -> list[WorkerCommand]:
     """Return the commands of all workers, by rank.
 
-    Args:
-        job: What to run.
-        meeting: How workers find each other.
-        sites: Where each is.
-
     Raises:
         UsageError: A variable of the environment is no number.
     """

@@ -10,10 +10,6 @@ from autodist.launch.machines._machines import is_here, machines_with_ranks
 def check_permission(job: Job, transport: object) -> None:
     """See that what a job names may carry its values: it encrypts, if that is wanted, and opens no ports unless it may.
 
-    Args:
-        job: What is to be run.
-        transport: The way to other machines.
-
     Raises:
         UsageError: The way to other machines does not encrypt.
         StrategyError: The strategy would be carried by what is not allowed.

@@ -39,10 +39,6 @@ class Neighbours:
     """The machines of a run, which ask each other for an answer.
 
     Methods named ``async`` are for the loop's thread; the others are for the launcher's, and return at once.
-
-    Args:
-        loop: Where the connections live.
-        fleet: The machines.
     """
 
     def __init__(self, loop: LoopThread, fleet: Fleet) -> None:

@@ -80,12 +80,6 @@ def find_cut(
 
     A pair that has never answered counts until the first step: all carriers connect all workers before it,
     and training that goes on does without that pair.
-
-    Args:
-        silences: What the machines have found.
-        standing: The state of the workers.
-        places: The machines.
-        now_s: ``time.monotonic()``.
     """
     found = []
     has_begun = any(standing.steps(rank) for rank in standing.started_s)

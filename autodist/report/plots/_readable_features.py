@@ -41,10 +41,6 @@ def choice_features(strategies: Sequence[Strategy], sizes: Mapping[str, int]) ->
 
     A choice for several variables or shards is the share of their bytes for which it was made; partitions count by
     the logarithm of their shards, groups by that of the bytes that travel together.
-
-    Args:
-        strategies: Strategies of one graph.
-        sizes: By variable, its bytes.
     """
     units = _units(sizes)
     cells: dict[tuple[str, _Column], dict[int, float]] = defaultdict(dict)

@@ -16,9 +16,6 @@ _BY_BATCH = (
 def refuse_sparse_arrays(arguments: Mapping[str, Any]) -> None:
     """Refuse sparse and ragged arrays.
 
-    Args:
-        arguments: Arguments of ``fit``, by name.
-
     Raises:
         UsageError: There is one.
     """

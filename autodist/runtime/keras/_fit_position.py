@@ -118,13 +118,7 @@ class FitFollower(abc.ABC):
 
     @abc.abstractmethod
     def follow(self, engine: Engine | ReferenceEngine, position: FitPosition, others: Sequence[Any]) -> None:
-        """Take note of a ``fit`` that is about to begin.
-
-        Args:
-            engine: Engine of the scope.
-            position: Its position in its data.
-            others: The callbacks before this one.
-        """
+        """Take note of a ``fit`` that is about to begin."""
 
 
 def without_optionals(batch: Any) -> Any:

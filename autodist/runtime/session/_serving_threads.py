@@ -18,11 +18,6 @@ class Server:
 
     A round waits in the session until its messages are there; to stop, its queues are closed. What fails here fails the
     workers' steps: their queues are closed as well, and this process' next step raises the reason.
-
-    Args:
-        serving: What to serve.
-        run_round: Runs its targets once.
-        close_queues: Runs its stops.
     """
 
     def __init__(self, serving: Serving, run_round: Callable[[], object], close_queues: Callable[[], object]) -> None:

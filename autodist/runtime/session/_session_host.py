@@ -149,13 +149,7 @@ class SessionHost:
         return servers
 
     def answer(self, name: str, asker: int, asked: QuestionSet) -> None:
-        """Answer from now on what another worker asks for a step, until the program ends or the session is disposed of.
-
-        Args:
-            name: The step's prefix.
-            asker: The worker that asks.
-            asked: What.
-        """
+        """Answer from now on what another worker asks for a step, until the program or the session ends."""
         import tensorflow as tf
 
         prefix = f"{name}/answers_{asker}"
@@ -205,12 +199,7 @@ class SessionHost:
         return metadata
 
     def refresh(self, prefix: str, refreshers: Mapping[str, Refresher]) -> None:
-        """Bring values to this worker's copies of variables, as far as something has changed these since.
-
-        Args:
-            prefix: That of the step.
-            refreshers: Its own.
-        """
+        """Bring values to this worker's copies of variables, as far as something has changed these since."""
         names = sorted(self.outdated & refreshers.keys())
         if not names:
             return

@@ -27,12 +27,7 @@ class _ProcessServer:
         self._server: Any = None
 
     def target(self, worker: Worker, config: Any) -> str:
-        """The address that a session connects to; the first call starts the server and waits for the others'.
-
-        Args:
-            worker: This process.
-            config: The ``ConfigProto`` of the server.
-        """
+        """The address that a session connects to; the first call starts the server and waits for the others'."""
         if self._server is None:
             self._server = _start(worker, config)
         return str(self._server.target)

@@ -37,13 +37,6 @@ def neighbours(
     It is the choice for one unit, for all sparse, all large or all small ones, or for some that follow each other in
     the backward pass; the server of one shard; or where groups begin, and how many there are. Some children have half
     of another parent. Servers are drawn by algorithm 9, so that hosts with more bandwidth and less load are likelier.
-
-    Args:
-        parents: What is changed.
-        mates: As many others.
-        space: Where they are from.
-        catalogue: Catalogue of the space.
-        chance: Where the draws come from.
     """
     ways = _ways(parents, space, chance)
     changed = _units(ways, catalogue, chance)

@@ -24,12 +24,6 @@ def sample(space: Space, catalogue: Catalogue, count: int, chance: np.random.Gen
 
     Were every variable's choice drawn on its own, all proposals for a large graph would be the same mixture. So each
     proposal has tastes: how likely it chooses which kind of synchronization for sparse, large and small variables.
-
-    Args:
-        space: What they are drawn from.
-        catalogue: Catalogue of the space.
-        count: How many.
-        chance: Where the draws come from.
     """
     families = chance.integers(len(space.families), size=count, dtype=np.int32)
     choices = sampled_choices(space, catalogue, families, chance)

@@ -39,10 +39,6 @@ class StepTensors:
 
     Variables, what is read from and assigned to them, and what optimizers compute with them element by element lie
     alike; so does what is computed element by element of one tensor alone.
-
-    Args:
-        graph: The step.
-        examples: The number of examples.
     """
 
     graph: TrainingGraph

@@ -54,12 +54,7 @@ class _Slope:
 
 
 class LinkLoads:
-    """Seconds on each link of each strategy, variable by variable: products of matrices, made when they are asked for.
-
-    Args:
-        links: How many links.
-        count: How many strategies there are.
-    """
+    """Seconds on each link of each strategy, variable by variable: products of matrices, made when asked for."""
 
     def __init__(self, links: int, count: int) -> None:
         self._shape = links, count

@@ -18,12 +18,6 @@ def waiting_s(table: ShardTable, domain: Domain, count: int, calibration: Calibr
     """Seconds of each strategy in which the computation waits for activations of other replicas.
 
     Their bytes go over the slowest link, and each wait takes what a collective takes over AutoDist's own library.
-
-    Args:
-        table: Shards.
-        domain: What they are for.
-        count: How many strategies there are.
-        calibration: What messages take.
     """
     hosts = len(domain.replicas)
     if hosts == 1 or not table.waited_bytes.any():
@@ -38,11 +32,6 @@ def rebuilding_s(table: ShardTable, domain: Domain, count: int) -> Floats:
     """Seconds of each strategy in which each host computes for others' examples: gradients of factors, what is tiled.
 
     Its own examples' part is a part of the step. Hosts that share cores take as much longer for it as for the step.
-
-    Args:
-        table: Shards.
-        domain: What they are for.
-        count: How many strategies there are.
     """
     if not table.rebuilt_flops.any():
         return np.zeros(count, np.float32)

@@ -30,9 +30,6 @@ class ForestSimulator(LearnedSimulator):
     First the constants of the event simulation are fitted to what was measured, then extremely randomized trees
     (Geurts, Ernst and Wehenkel 2006) learn the logarithm of what is left from features of the whole strategy. Not of
     the thesis: with a hundred trials it ranks better than its networks do (`autodist simulator eval`).
-
-    Args:
-        seed: Seed of the trees.
     """
 
     name: ClassVar[str] = "forest"

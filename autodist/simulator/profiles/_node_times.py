@@ -25,10 +25,6 @@ class NodeTimes:
     TensorFlow runs another graph than G: constants are folded, a product with what follows it becomes one operation
     under the name of the last, a loop becomes the nodes of its body. What has run belongs to the node of G with the
     longest name that its own begins with. A node that nothing belongs to has gone into those that take its value.
-
-    Args:
-        graph: G.
-        trace: Trace of a step.
     """
 
     def __init__(self, graph: TrainingGraph, trace: StepTrace) -> None:

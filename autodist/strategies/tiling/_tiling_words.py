@@ -131,10 +131,6 @@ def _why(layout: TensorLayout, variable: Variable, lengths: Mapping[str, int], *
 def explain_tiling(plan: TilingPlan, graph: TrainingGraph) -> str:
     """Text with a line for each repeated block of a plan: bytes, where, why.
 
-    Args:
-        plan: The plan.
-        graph: The step that it is for.
-
     Raises:
         StrategyError: The plan does not fit the step.
     """
@@ -184,12 +180,7 @@ def _differences(one: TilingPlan, other: TilingPlan) -> Iterator[PlanDifference]
 
 
 def tiling_problems(plan: TilingPlan, graph: TrainingGraph) -> tuple[Problem, ...]:
-    """All reasons why a plan does not fit a step.
-
-    Args:
-        plan: The plan.
-        graph: The step.
-    """
+    """All reasons why a plan does not fit a step."""
     return tuple(_problems(plan, graph))
 
 
