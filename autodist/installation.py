@@ -15,6 +15,7 @@ __all__ = [
     "DISTRIBUTION",
     "OPENSSL_REMEDY",
     "TENSORFLOW",
+    "TENSORFLOW_ALONE",
     "autodist_remedy",
     "check_tensorflow",
     "explain_import_error",
@@ -30,6 +31,9 @@ DISTRIBUTION = "autodist-tf"
 
 TENSORFLOW = "2.21"
 """The version of TensorFlow that AutoDist works with: it rewrites graphs, so it depends on more than the public API."""
+
+TENSORFLOW_ALONE = "`--strategy \"AllReduce(communicator='collective')\" --allow-open-ports`"
+"""Options of a run in which nothing but TensorFlow connects workers."""
 
 OPENSSL_REMEDY = "`apt-get install libssl3`, if runs are to be encrypted (`autodist run --encrypt`)"
 

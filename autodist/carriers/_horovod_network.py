@@ -19,6 +19,7 @@ from typing import Any
 
 from autodist.carriers._base import Process
 from autodist.errors import LaunchError
+from autodist.installation import TENSORFLOW_ALONE
 from autodist.transport import ips_of, source_towards
 
 _LOG = logging.getLogger("autodist")
@@ -137,5 +138,5 @@ def _error(blamed: Sequence[Listener]) -> LaunchError:
             ["Horovod listens at the address that a machine's own name means there, where others can't reach it", *rows]
         ),
         hint=f"write {lines} into /etc/hosts of the machine, instead of what it says of that name; or do without "
-        "Horovod: `--strategy \"AllReduce(communicator='collective')\"`",
+        f"Horovod: {TENSORFLOW_ALONE}",
     )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autodist.errors import LaunchError
+from autodist.installation import TENSORFLOW_ALONE
 
 _NAME = "_collectives*.so"
 KEY_BYTES = 32
@@ -34,7 +35,7 @@ def register() -> None:
     if not _library().autodist_register():
         raise LaunchError(
             "AutoDist's library for collectives does not work with this TensorFlow",
-            hint="choose another communicator, as in `--strategy \"AllReduce(communicator='collective')\"`",
+            hint=f"choose another communicator, as in {TENSORFLOW_ALONE}",
         )
 
 
@@ -113,7 +114,7 @@ def _library() -> ctypes.CDLL:
             "AutoDist's library for collectives is not on this machine: there was no C++ compiler when AutoDist was "
             "installed",
             hint="install a compiler (`apt-get install g++`) and AutoDist again, on all hosts; or choose another "
-            "communicator, as in `--strategy \"AllReduce(communicator='collective')\"`",
+            f"communicator, as in {TENSORFLOW_ALONE}",
         )
     library = ctypes.CDLL(str(path))
     if not hasattr(library, "autodist_withdraw"):  # the youngest of its functions

@@ -12,6 +12,7 @@ from autodist.errors import LaunchError, NotInstalled
 from autodist.installation import (
     OPENSSL_REMEDY,
     TENSORFLOW,
+    TENSORFLOW_ALONE,
     autodist_remedy,
     is_supported,
     tensorflow_remedy,
@@ -74,7 +75,8 @@ def check_software(found: Mapping[str, Software], strategy: str | None = None) -
     needed = [carrier for carrier in lacking if _is_used(carrier, strategy, found)]
     rows += [f"  {carrier.name:<11} {carrier.missing} on {_listed(_without(carrier, found))}" for carrier in needed]
     if rows:
-        hint = _remedy(found, wrong) if wrong else f"{needed[0].remedy}, or {_OTHERWISE}"
+        otherwise = f"choose another communicator, as in {TENSORFLOW_ALONE}"
+        hint = _remedy(found, wrong) if wrong else f"{needed[0].remedy}, or {otherwise}"
         raise LaunchError("\n".join(["the hosts must have the same software", *rows]), hint=hint)
     _check_tensorflow(found)
     consequence = _consequence(strategy)
@@ -176,9 +178,6 @@ def _consequence(strategy: str | None) -> str:
     if isinstance(chosen, strategies.StrategyBuilder) and chosen.name == "auto":
         return "if `auto` chooses it, the run fails, and another strategy has to be named"
     return "this run does not use it"
-
-
-_OTHERWISE = "choose the other communicator, as in `--strategy \"AllReduce(communicator='collective')\"`"
 
 
 def _minor(version: str) -> str:
