@@ -54,7 +54,9 @@ class Watchdog:
         if self._worker.coordinator is not None and self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="autodist watchdog", daemon=True)
             self._thread.start()
-        self._waits, self._started = waits, time.monotonic()
+        # In this order: the other thread takes what it finds with a beginning for that of the same step.
+        self._waits = waits
+        self._started = time.monotonic()
         try:
             yield
         finally:
@@ -78,6 +80,7 @@ class Watchdog:
         elsewhere = self._worker.whereabouts.elsewhere()
         self._looks = self._looks + 1 if elsewhere and elsewhere == self._seen else 0
         self._seen = elsewhere
+        # Asking the others has taken its time: the step may have ended, and another one begun.
         if self._looks >= _LOOKS and self._started == started:
             self._end_alone(elsewhere)
 
@@ -101,7 +104,7 @@ class Watchdog:
         say_last(f"error: {message}\n\nhint: {hint}\n\n{_stacks()}")
         if self._worker.coordinator is not None:
             self._worker.coordinator.fail(FailureNote(message, exit_code, hint))
-        os._exit(exit_code)
+        os._exit(exit_code)  # no exception reaches the main thread while it is in TensorFlow or Horovod
 
 
 def _stacks() -> str:

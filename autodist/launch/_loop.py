@@ -39,6 +39,7 @@ class LoopThread:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with contextlib.suppress(concurrent.futures.TimeoutError):
+            # Before the loop stops: a stopped one runs no clean-up of what was cancelled.
             asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(_END_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_END_S)

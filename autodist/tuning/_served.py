@@ -26,14 +26,14 @@ def served(measurer: LaunchedMeasurer, act: Callable[[], _T], name: str) -> _T:
         except BaseException as error:
             errors.append(error)
         finally:
-            measurer.close()
+            measurer.close()  # ends `serve`, which else waits for the next strategy
 
     thread = threading.Thread(target=run, name=name)
     thread.start()
     try:
         measurer.serve()
     finally:
-        measurer.close()
+        measurer.close()  # before the join: else the thread waits for answers that nobody brings any more
         thread.join()
     for error in errors:
         raise error

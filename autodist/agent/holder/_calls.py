@@ -43,7 +43,7 @@ async def call(name: str, arguments: Mapping[str, Any], timeout_s: float) -> Any
     outcome: asyncio.Future[Any] = loop.create_future()
 
     def settle(result: Any, error: BaseException | None) -> None:
-        if outcome.done():
+        if outcome.done():  # given up: it took too long
             return
         if error is None:
             outcome.set_result(result)
@@ -55,7 +55,7 @@ async def call(name: str, arguments: Mapping[str, Any], timeout_s: float) -> Any
             result, error = function(**arguments), None
         except BaseException as caught:
             result, error = None, caught
-        loop.call_soon_threadsafe(settle, result, error)
+        loop.call_soon_threadsafe(settle, result, error)  # a future of asyncio is for the loop's thread alone
 
     threading.Thread(target=work, name=name, daemon=True).start()
     try:

@@ -33,6 +33,7 @@ async def _readable(descriptor: int) -> None:
     readable = loop.create_future()
 
     def note() -> None:
+        # It may be called again before the coroutine goes on and removes it.
         if not readable.done():
             readable.set_result(None)
 
@@ -70,7 +71,7 @@ class DescriptorWriter:
         """Write bytes now or later; never blocks."""
         if self._is_broken or not data:
             return
-        was_empty = not self._chunks
+        was_empty = not self._chunks  # else the loop writes already, and what comes now waits behind that
         self._chunks.append(data)
         self._kept_bytes += len(data)
         if was_empty:

@@ -36,7 +36,7 @@ class QuestionServer:
 
     def stop(self) -> None:
         """End the thread; later questions get no answer."""
-        self._stopping = True
+        self._stopping = True  # first: what is withdrawn fails, and is not to be answered by that
         deadline = time.monotonic() + _STOP_TIMEOUT_S
         while self._thread.is_alive() and time.monotonic() < deadline:
             withdraw(self._question.name, self._question.tensors)  # in vain if it is about to wait: hence again

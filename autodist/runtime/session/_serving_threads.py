@@ -34,7 +34,7 @@ class Server:
     @property
     def rounds(self) -> int:
         """Rounds applied so far."""
-        return self._rounds
+        return self._rounds  # without the lock: one thread alone changes it
 
     def expected_rounds(self, steps: Sequence[int]) -> int:
         """How many rounds the workers' messages make.
@@ -83,7 +83,7 @@ class Server:
     def stop(self) -> None:
         """End the thread; what has arrived and makes no whole round is lost."""
         if self._thread.is_alive():
-            self._stopping = True
+            self._stopping = True  # first: the round that ends because its queues close has not failed
             self._close()
             self._thread.join(_STOP_TIMEOUT_S)
 
@@ -104,7 +104,7 @@ class Server:
         with self._changed:
             self.failure = error
             self._changed.notify_all()
-        self._close()
+        self._close()  # last: the steps that fail by it find the reason
 
     def _close(self) -> None:
         try:
