@@ -6,7 +6,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from autodist.graph import node_of
+from autodist.graph import ancestors, node_of
 from autodist.strategies import AllReduce, PartitionedPS, PSLoadBalancing
 
 from .steps import captured, layers, ops, rewritten
@@ -130,16 +130,22 @@ def test_a_gradient_is_waited_for_when_its_worker_has_what_it_comes_from():
 
 
 def test_copies_that_are_read_after_an_update_are_set_before():
-    """As moving averages of weights are made: the server itself sets them, and tells when it has."""
+    """As moving averages of weights are made: a read waits for the value that the server sends after its update."""
     graphs = rewritten(traced(averaging()), BUILDERS[2], 2, 1)
-    assert not [name for graph in graphs for name, _ in sends(graph) if name.endswith("/copy")]
-    elsewhere = [
-        node
-        for rank, graph in enumerate(graphs)
-        for node in graph.graph_def.node
-        if node.op == "AssignVariableOp" and f"/task:{rank}/" not in node.device
+    assert not [name for graph in graphs for name in ops(graph, "AutodistAsk")]
+    [other] = [graph for graph in graphs if not any(name.endswith("/copy") for name, _ in sends(graph))]
+    [copied] = [
+        name
+        for name in ops(other, "AssignVariableOp")
+        if other.nodes[node_of(other.nodes[name].input[1])].op == "AutodistReceive"
     ]
-    assert elsewhere
+    handle = other.nodes[copied].input[0]
+    reads = {name for name in ops(other, "ReadVariableOp") if other.nodes[name].input[0] == handle}
+    late = {name for name in reads if copied in ancestors(other.nodes, [name])}
+    early = reads & ancestors(other.nodes, [copied])
+    assert late
+    assert early
+    assert reads == late | early
 
 
 def averaging():

@@ -1,8 +1,8 @@
 """Local proxies: every worker but the variable's own reads a cached copy, which the server keeps up to date.
 
-The server assigns the new value to all copies right after an update, while the rest of the step goes on, and its token
-(where there is one) comes after that. So the next step reads what is already there. By streams it sends the value, and
-the workers themselves assign it. The step itself only reads another variable; what the program assigns between steps
+The server sends the new value right after an update, while the rest of the step goes on, and the workers assign it. A
+server that applies updates alongside the steps assigns it itself, before its token, where there is one. So the next
+step reads what is already there. The step itself only reads another variable; what the program assigns between steps
 reaches the copies by the graph's `refreshers`.
 
 A step that trains nothing has such copies of all that lives on other workers.
@@ -57,7 +57,7 @@ class Proxy:
 
 
 class ProxyWriter:
-    """A server's work for the copies of its variables.
+    """The work of a server alongside the steps for the copies of its variables.
 
     Args:
         nodes: Where to add nodes.

@@ -38,39 +38,42 @@ class ProxyStreams:
         self._container = container
         self._analysis = analysis
         self._step = step
+        self._handles: dict[str, str] = {}
 
-    def send(self, unit: ServedUnit, after: Sequence[str], ranks: Sequence[int]) -> list[str]:
-        """Add nodes that send a unit's values to other workers once its updates have run."""
-        return [self._send(self._variables[name], after, ranks) for name in unit.proxied]
+    def send(self, unit: ServedUnit, epoch: int, after: Sequence[str], ranks: Sequence[int]) -> list[str]:
+        """Add nodes that send a unit's values to other workers once its updates of an epoch have run."""
+        return [self._send(self._variables[name], epoch, after, ranks) for name in unit.proxied]
 
-    def receive(self, unit: ServedUnit, after: Sequence[str], reads: Sequence[str]) -> list[str]:
+    def receive(self, unit: ServedUnit, epoch: int, after: Sequence[str], reads: Sequence[str]) -> list[str]:
         """Add nodes that set this worker's copies to the values that come.
 
         Args:
             unit: The variables.
+            epoch: After whose updates they come.
             after: What this worker has to send before anything can come.
             reads: What reads the copies in this step, before they are set.
         """
         source = self._layout.rank_of(unit.destination)
-        return [self._receive(self._variables[name], source, after, reads) for name in unit.proxied]
+        return [self._receive(self._variables[name], epoch, source, after, reads) for name in unit.proxied]
 
-    def _send(self, variable: Variable, after: Sequence[str], ranks: Sequence[int]) -> str:
-        stream = self._stream(variable)
+    def _send(self, variable: Variable, epoch: int, after: Sequence[str], ranks: Sequence[int]) -> str:
+        stream = self._stream(variable, epoch)
         inputs = [variable.handle, *(f"^{node}" for node in after)]
         name = f"{stream.prefix}/value"
         value = self._nodes.add("ReadVariableOp", name, inputs, device=stream.own_device, dtype=variable.dtype)
-        return stream.broadcast("copy", "send", [value], [variable.dtype], (), ranks)
+        return stream.broadcast(f"epoch_{epoch}/copy", "send", [value], [variable.dtype], (), ranks)
 
-    def _receive(self, variable: Variable, source: int, after: Sequence[str], reads: Sequence[str]) -> str:
-        stream = self._stream(variable)
+    def _receive(self, variable: Variable, epoch: int, source: int, after: Sequence[str], reads: Sequence[str]) -> str:
+        stream = self._stream(variable, epoch)
         proxy = Proxy(variable, self._layout.rank, stream.own_device)
-        value = stream.take("copy", "receive", [variable.dtype], source, after)
-        handle = proxy.handle(self._nodes, self._container)
+        value = stream.take(f"epoch_{epoch}/copy", "receive", [variable.dtype], source, after)
+        handle = self._handles.get(variable.name) or proxy.handle(self._nodes, self._container)
+        self._handles[variable.name] = handle
         return proxy.assign(self._nodes, f"{stream.prefix}/assign", handle, value, reads)
 
-    def _stream(self, variable: Variable) -> Streams:
+    def _stream(self, variable: Variable, epoch: int) -> Streams:
         """Behind gradients, what the next step needs first goes first."""
         readers = [name for name, handles in self._analysis.reads.items() if variable.handle in handles]
         depth = self._analysis.depth_of_use(readers) or 0
-        prefix, shared = f"autodist/proxy/{variable.handle}/stream", f"{self._step}/{variable.name}"
+        prefix, shared = f"autodist/proxy/{variable.handle}/stream_{epoch}", f"{self._step}/{variable.name}"
         return Streams(self._nodes, "", prefix, shared, self._layout.main_device, 1 + depth)

@@ -11,7 +11,7 @@ Variables whose updates can't be separated (a global norm, a loss scale) form on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,7 +19,6 @@ from autodist.graph import node_of, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels.servers._channels import Streams
 from autodist.kernels.servers._deferred_acknowledgements import deferred_units
-from autodist.kernels.servers._proxies import ProxyWriter
 from autodist.kernels.servers._proxy_streams import ProxyStreams
 from autodist.kernels.servers._units import GradientPart, ServedUnit, parts_of, units_of, units_of_handles, writes_of
 from autodist.kernels.servers._update_epochs import UpdateEpochs
@@ -71,7 +70,6 @@ class _Rewriting:
         self.served = [name for name, owner in self.owners.items() if owner == self.layout.rank]
         self.remote = [name for name, owner in self.owners.items() if owner != self.layout.rank]
         self.others = [rank for rank in range(self.layout.world_size) if rank != self.layout.rank]
-        self.proxies = ProxyWriter(self.nodes, self.layout, graph.variables, kernel.container)
         unit_of_variable = {name: unit.name for unit in units for name in unit.members}
         self.unit_of_handle = units_of_handles(units, graph.variables)
         self.points: dict[str, list[SyncPoint]] = {name: [] for name in self.units}
@@ -85,6 +83,10 @@ class _Rewriting:
         self.writes = writes_of(self.analysis, self.unit_of_handle)
         self.behind = self._behind_gradients()
         self.epochs = self._epochs()
+        self.updates: dict[str, list[tuple[int, str]]] = {name: [] for name in self.units}
+        """By unit, what changes its variables, with the epoch in which it does."""
+        for write, unit in self.writes.items():
+            self.updates[unit].append((self.epochs.of(write, unit), write))
         self.num_epochs = {name: self._count_epochs(name) for name in self.units}
         self.deferred = self._deferred()
         self.joint = [
@@ -105,15 +107,16 @@ class _Rewriting:
             inputs |= self._collect(name)
             arrivals[name] = self._arrivals(name)
         tokens = self._take_tokens()
+        updated = {name: self._updated(name, tokens[name]) for name in self.remote}
         exports = self._exports()
         outputs = self._imported_outputs()
         effects = self._staying_effects()
         effects += self._hand_all_tokens()
-        taken = [token for of_unit in tokens.values() for token in of_unit]
-        self._rewire(inputs, arrivals, tokens)
+        taken = [node for of_unit in (*tokens.values(), *updated.values()) for node in of_unit]
+        self._rewire(inputs, arrivals, updated)
         alive = [*effects, *exports, *taken, *self._points_alive(), *self.graph.kept]
         self.nodes.prune([*map(node_of, outputs), *alive])
-        pushes = self._pushes() + self._receive_values()
+        pushes = self._pushes() + self._receive_values(updated)
         local_outputs = [
             new if new != old else local
             for old, new, local in zip(self.graph.outputs, outputs, self.graph.local_outputs, strict=True)
@@ -144,8 +147,7 @@ class _Rewriting:
         return max(self.epochs.of(node_of(tensor), unit) for tensor in point.local)
 
     def _count_epochs(self, unit: str) -> int:
-        updates = [self.epochs.of(write, unit) for write, owner in self.writes.items() if owner == unit]
-        return 1 + max([0, *updates, *(self._epoch(unit, point) for point in self.points[unit])])
+        return 1 + max([0, *self._changing_epochs(unit), *(self._epoch(unit, point) for point in self.points[unit])])
 
     def _deferred(self) -> frozenset[str]:
         """The units whose updates nothing waits for within the step, reads of copies included."""
@@ -219,22 +221,27 @@ class _Rewriting:
             own = self.joint[self.layout.rank]
             handed += [own.signal(*self._token(0, rank, "hand"), done, rank) for rank in self.others]
         for name in (name for name in self.served if name in deferred):
-            updates = [write for write, owner in self.writes.items() if owner == name]
-            handed += self.copies.send(self.units[name], updates, self.others)
+            handed += self.copies.send(self.units[name], 0, self._updates(name, 0), self.others)
         return handed
 
     def _hand_tokens(self, unit: str) -> list[str]:
-        """Tell the other workers, epoch by epoch, that the updates are done and their proxies have the values."""
-        writes = [(write, self.epochs.of(write, unit)) for write, owner in self.writes.items() if owner == unit]
-        handed, done = [], []
+        """Tell the other workers, epoch by epoch, that the updates are done and the values for their copies sent."""
+        handed, sent = [], list[str]()
         for epoch in range(self.num_epochs[unit]):
-            new = [write for write, at in writes if at == epoch]
-            done += new
-            done += self.proxies.update(self.units[unit], f"stage_{epoch}", done) if new else []
-            handed += [
-                self.channels[unit].signal(*self._token(epoch, rank, "hand"), done, rank) for rank in self.others
-            ]
+            done = self._updates(unit, epoch)
+            if epoch in self._changing_epochs(unit):
+                # Before the token: what comes after it may change the variable again.
+                sent += self.copies.send(self.units[unit], epoch, done, self.others)
+            tell = self.channels[unit].signal
+            handed += [tell(*self._token(epoch, rank, "hand"), [*done, *sent], rank) for rank in self.others]
         return handed
+
+    def _updates(self, unit: str, epoch: int) -> list[str]:
+        """The changes of a unit's variables up to the end of an epoch."""
+        return [write for at, write in self.updates[unit] if at <= epoch]
+
+    def _changing_epochs(self, unit: str) -> list[int]:
+        return sorted({at for at, _ in self.updates[unit]})
 
     def _exports(self) -> list[str]:
         """Give the other workers those outputs that need synchronized gradients."""
@@ -270,19 +277,35 @@ class _Rewriting:
                 tokens[name] = [take(*self._token(s, own, "take"), ["bool"], owner, ()) for s in epochs]
         return tokens
 
-    def _receive_values(self) -> list[str]:
-        """Set this worker's copies to the values that come after updates."""
-        reads, deferred = self._reads(), [name for name in self.remote if name in self.deferred]
-        set_ = [self.copies.receive(self.units[u], self._sent_of(u), reads.get((u, 0), ())) for u in deferred]
-        return [node for nodes in set_ for node in nodes]
+    def _updated(self, unit: str, tokens: Sequence[str]) -> list[str]:
+        """By epoch, the node after which a unit's variables, or this worker's copies of them, have their values."""
+        if unit in self.deferred or not self.units[unit].proxied:
+            return list(tokens)
+        prefix = self.channels[unit].prefix
+        self.nodes.device = self.layout.main_device
+        return [self.nodes.add("NoOp", f"{prefix}/updated_{k}", [f"^{token}"]) for k, token in enumerate(tokens)]
 
-    def _sent_of(self, unit: str) -> list[str]:
-        """The makers of this worker's gradients of a unit."""
-        return [node for point in self.points[unit] for node in self._own(unit, point)]
+    def _receive_values(self, updated: Mapping[str, Sequence[str]]) -> list[str]:
+        """Set this worker's copies to the values that come after updates."""
+        reads, received = self._reads(), []
+        for name in (name for name in self.remote if self.units[name].proxied):
+            for epoch in self._changing_epochs(name):
+                before = [read for (unit, at), found in reads.items() if unit == name and at <= epoch for read in found]
+                found = self.copies.receive(self.units[name], epoch, self._sent_of(name, epoch), before)
+                if name not in self.deferred:
+                    self.nodes.wait_for(updated[name][epoch], found)
+                received += found
+        return received
+
+    def _sent_of(self, unit: str, epoch: int) -> list[str]:
+        """The makers of this worker's gradients of a unit, up to those of an epoch."""
+        points = [point for point in self.points[unit] if self._epoch(unit, point) <= epoch]
+        return [node for point in points for node in self._own(unit, point)]
 
     def _sent_to(self, owner: int) -> list[str]:
         """The makers of this worker's gradients that go to a worker."""
-        return [node for name in self.remote if self.owners[name] == owner for node in self._sent_of(name)]
+        units = [name for name in self.remote if self.owners[name] == owner]
+        return [node for name in units for node in self._sent_of(name, self.num_epochs[name])]
 
     def _own(self, unit: str, point: SyncPoint) -> list[str]:
         """The makers of this worker's parts of a gradient."""
