@@ -38,10 +38,19 @@ def traced_before(x, w):
     return TRACED(x @ w)
 
 
+COMPUTED = tf.function(lambda scores: tf.squeeze(scores * 2.0) + 0.5, input_signature=[tf.TensorSpec([None, 1])])
+
+
+def computed_before(x, w):
+    """Within the function nothing lists the shape of what is left out."""
+    return COMPUTED(x @ w)
+
+
 def found_by(program, counts, scope):
     """What a step returns for batches of so many rows, and the weights."""
     w = tf.Variable([[0.1], [0.2], [-0.1]], name="w")
     TRACED(X[:, :1])
+    COMPUTED(X[:, :1])
 
     @tf.function
     def step(x):
@@ -56,7 +65,7 @@ def found_by(program, counts, scope):
     return [*found, w.numpy()]
 
 
-PROGRAMS = (squeezed, by_keras, dims_by_rank, in_a_branch, traced_before)
+PROGRAMS = (squeezed, by_keras, dims_by_rank, in_a_branch, traced_before, computed_before)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

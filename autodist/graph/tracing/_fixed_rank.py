@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from autodist.errors import FixedRowsError
 from autodist.graph._attribute_patches import Patches
-from autodist.graph._graph_def import tensor_shape
+from autodist.graph._graph_def import normalize, tensor_shape
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.annotations import attributed
 
@@ -49,11 +49,35 @@ def squeezing_known_dims() -> Iterator[None]:
 def settle_squeezed_dims(flat: Any) -> None:
     """Do the same in a flat graph, to operators of functions that were traced before, or for any number of rows."""
     nodes = {node.name: node for node in flat.node}
-    for node in flat.node:
-        is_settled = node.op != "Squeeze" or node.attr["squeeze_dims"].list.i
-        shape = tensor_shape(nodes, node.input[0]) if _OPEN in node.attr or not is_settled else None
-        if shape is not None:
+    left = [node for node in flat.node if _OPEN in node.attr or _leaves_out_by_size(node)]
+    inferred: Mapping[str, tuple[int | None, ...]] = {}
+    while left:
+        listed = [tensor_shape(nodes, node.input[0]) for node in left]
+        shapes = [inferred.get(normalize(n.input[0])) if of is None else of for n, of in zip(left, listed, strict=True)]
+        settled = [(node, shape) for node, shape in zip(left, shapes, strict=True) if shape is not None]
+        for node, shape in settled:
             _leave_out(node, shape)
+        left = [node for node, shape in zip(left, shapes, strict=True) if shape is None]
+        if left:
+            known, inferred = inferred, _inferred_shapes(flat, left)
+            if not settled and inferred == known:
+                break
+    for node in left:  # how many dims it has is not known: a replica with one row may give another number than others
+        node.attr[_OPEN].s = b"1"
+
+
+def _leaves_out_by_size(node: Any) -> bool:
+    return node.op == "Squeeze" and not node.attr["squeeze_dims"].list.i
+
+
+def _inferred_shapes(flat: Any, nodes: Sequence[Any]) -> dict[str, tuple[int | None, ...]]:
+    """The shapes of the first inputs of nodes, by tensor, as far as TensorFlow finds them: functions list none."""
+    import tensorflow as tf
+
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(flat, name="")
+    found = {normalize(node.input[0]): graph.get_operation_by_name(node.name).inputs[0].shape for node in nodes}
+    return {tensor: tuple(shape.as_list()) for tensor, shape in found.items() if shape.rank is not None}
 
 
 def _leave_out(node: Any, shape: Sequence[int | None]) -> None:
