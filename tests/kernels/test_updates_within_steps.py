@@ -6,10 +6,12 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autodist.graph import VariableNames, capture
+from autodist.strategies import get
 from autodist.testing import certify_in_process
 
 from . import plans
-from .steps import layers
+from .steps import layers, rewritten
 
 X = np.random.default_rng(5).normal(size=(6, 4)).astype(np.float32)
 BOTH = ("h0:CPU:0", "h1:CPU:0")
@@ -110,3 +112,29 @@ def test_any_places_equal_one_device(widths, destinations, replicas):
         return plans.served(graph, replicas, destinations)
 
     certify_in_process(lambda: layers(*widths), [(X,), (X / 2,)], plan, plans.hosts(2, 2, 2))
+
+
+def test_all_workers_give_a_server_the_examples_that_its_update_looks_at():
+    """A line search changes variables in a loop by the loss of the whole batch, which the server alone computes."""
+    w = tf.Variable([[0.3], [-0.2]], name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(x @ w - 1.0))
+        [gradient] = tape.gradient(loss, [w])
+        rate, begun, found = tf.constant(2.0), tf.identity(w), loss
+        for _ in tf.range(6):
+            w.assign(begun - rate * gradient)
+            found = tf.reduce_mean(tf.square(x @ w - 1.0))
+            if found < loss:
+                break
+            rate = 0.5 * rate
+        return found
+
+    graph = capture(step, [tf.TensorSpec([None, 2])], VariableNames()).graph
+    met = [
+        sorted(n.attr["collective"].s for n in found.graph_def.node if n.op.startswith("AutodistAll"))
+        for found in rewritten(graph, get("PSLoadBalancing(communicator='tcp')"), 3, 1)
+    ]
+    assert met[0] == met[1] == met[2]
+    assert any(name.endswith(b"/x") for name in met[0])

@@ -104,8 +104,9 @@ class _Builder:
         gradients = SharedGradients(
             self.graph, self.plan, self.out, self.layout, self.exchanges, self._value, self.groups
         )
-        # A gradient that is whole is taken at one server only, but all workers have to meet for what it is made from.
-        met = [name for point in self.points for name in point.synced] if self.plan.tiled.parts else []
+        # One server alone may take what is made from them, a whole gradient or an update by what the batch is, but all
+        # workers have to meet.
+        met = [name for point in self.points for name in point.synced]
         self.points.extend(gradients.points())
         local_outputs = tuple(self._local(tensor) for tensor in self.source.outputs)
         self.editor.extend(self.out.nodes)
