@@ -1,0 +1,1 @@
+"""Studies of the thesis' figures and tables, repeated: `python -m benchmarks.studies --help`."""
