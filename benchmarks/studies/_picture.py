@@ -52,7 +52,18 @@ def _draw(axes: Any, panel: Panel) -> None:
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
     if panel.is_log_y:
-        axes.set_yscale("log")
+        _powers_of_ten(axes)
+
+
+def _powers_of_ten(axes: Any) -> None:
+    low, high = axes.get_ylim()
+    axes.set_yscale("log")
+    low = min(patch.get_height() for patch in axes.patches) / 1.5 if axes.patches else low
+    ticks = [digit * 10.0**power for power in range(-3, 7) for digit in (1, 2, 5)]
+    shown = [tick for tick in ticks if low <= tick <= high]
+    axes.set_yticks(shown, [f"{tick:g}" for tick in shown])
+    axes.set_ylim(low, high)
+    axes.minorticks_off()
 
 
 def _colours(lines: tuple[Line, ...]) -> list[str]:
