@@ -12,7 +12,7 @@ from ._trials import CLUSTERS, MODELS, measured
 
 __all__ = ["STUDIES"]
 
-_DOMAINS = tuple((model, cluster) for model in ("vgg", "ncf_sparse", "lstm", "bert_3") for cluster in ("slow", "few"))
+_DOMAINS = tuple((model, cluster) for model in ("vgg", "bert_3") for cluster in ("slow", "few"))
 
 
 class _Ranking(Study):
