@@ -38,7 +38,7 @@ class Architectures(Study):
                 Line(system, tuple(MODELS[model] for model in found), tuple(1e3 * of[system] for of in found.values()))
                 for system in _SYSTEMS
             )
-            panels.append(Panel(CLUSTERS[cluster], "", "ms per step", lines, is_log_y=True))
+            panels.append(Panel(f"hosts: {CLUSTERS[cluster]}", "", "ms per step", lines, is_log_y=True))
         columns = ("Hosts", "Model", *(f"{system}, ms" for system in _SYSTEMS), "fastest")
         return Findings(columns, tuple(rows), tuple(panels))
 

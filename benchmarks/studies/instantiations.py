@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from autodist.simulator import LEARNED, EventSimulator, cross_validated
+from autodist.search import CONTESTANTS
+from autodist.simulator import cross_validated
 
 from ._base import Findings, Study
 from ._trials import CLUSTERS, MODELS, measured
@@ -28,8 +29,7 @@ class _Ranking(Study):
             data = measured(f"{cluster}.zip")[model]
             found = []
             for name in self.names:
-                make = LEARNED.get(name, EventSimulator)
-                found.append(f"{cross_validated(make, data).pairwise:.3f}")
+                found.append(f"{cross_validated(CONTESTANTS[name], data).pairwise:.3f}")
             rows.append((f"{MODELS[model]}, {CLUSTERS[cluster]}", *found))
         rows += [(f"thesis: {domain}", *cells) for domain, cells in self.thesis.items()]
         return Findings(("Trials held out", *self.names), tuple(rows))

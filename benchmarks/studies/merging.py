@@ -34,7 +34,7 @@ class Merging(Study):
             )
         panels = tuple(
             Panel(
-                CLUSTERS[cluster],
+                f"hosts: {CLUSTERS[cluster]}",
                 "variables at once",
                 "times the fastest",
                 tuple(_line(MODELS[model], times) for (where, model), times in found.items() if where == cluster),
