@@ -23,7 +23,7 @@ from ._trials import measured
 
 __all__ = ["FILES", "RIVALS", "domain_of", "simulated_search"]
 
-FILES = {"slow": "version_2/slow.zip", "few": "version_2/few.zip"}
+FILES = {"slow": "trials/version_2/slow.zip", "few": "trials/version_2/few.zip"}
 RIVALS = ("AllReduce(communicator='horovod')", "PSLoadBalancing", "PartitionedPS")
 """Horovod, and who tunes a parameter server by hand."""
 _UNEXPLAINED = 0.06

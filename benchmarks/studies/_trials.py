@@ -13,7 +13,7 @@ from autodist.simulator import MeasuredStrategies
 
 __all__ = ["CLUSTERS", "MODELS", "measured", "name_of", "searched"]
 
-_TRIALS = Path(__file__).resolve().parents[1] / "trials"
+_BENCHMARKS = Path(__file__).resolve().parents[1]
 CLUSTERS = {"slow": "one slow of three", "few": "two", "alike": "three alike"}
 """By the name of their file, the hosts of `scripts/collect-trials`."""
 MODELS = {
@@ -35,7 +35,7 @@ def name_of(label: str) -> str:
 def searched(file: str) -> tuple[Searched, ...]:
     """The searches of a file of trials."""
     with tempfile.TemporaryDirectory() as directory, TrialStore(Path(directory, "trials.db")) as store:
-        studies = import_studies(store, _TRIALS / file)
+        studies = import_studies(store, _BENCHMARKS / file)
         return tuple(Searched(study, tuple(store.trials(study))) for study in studies)
 
 
@@ -48,5 +48,5 @@ def measured(file: str) -> dict[str, MeasuredStrategies]:
             yield name_of(found.label), found.measured
 
     with tempfile.TemporaryDirectory() as directory, TrialStore(Path(directory, "trials.db")) as store:
-        import_studies(store, _TRIALS / file)
+        import_studies(store, _BENCHMARKS / file)
         return dict(of(store))

@@ -16,7 +16,7 @@ _SYSTEMS = {
     "AR": "AllReduce(communicator='tcp')",
     "AR, Horovod": "AllReduce(communicator='horovod')",
 }
-_FILES = {"slow": "version_2/slow.zip", "few": "version_2/few.zip"}
+_FILES = {"slow": "trials/version_2/slow.zip", "few": "trials/version_2/few.zip"}
 
 
 class Architectures(Study):

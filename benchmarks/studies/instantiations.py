@@ -26,7 +26,7 @@ class _Ranking(Study):
         """Learn, by five folds of each domain."""
         rows = []
         for model, cluster in _DOMAINS:
-            data = measured(f"{cluster}.zip")[model]
+            data = measured(f"trials/{cluster}.zip")[model]
             found = []
             for name in self.names:
                 found.append(f"{cross_validated(CONTESTANTS[name], data).pairwise:.3f}")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import statistics
 
+from autodist.resource_spec import ResourceSpec
+from autodist.strategies import AllReduce
+
 from ._base import Findings, Line, Panel, Study
 from ._trials import CLUSTERS, MODELS, name_of, searched
 
 __all__ = ["STUDIES"]
 
-_FILE = "version_2/chunks.zip"
-_CHUNK = re.compile(r"AllReduce\(communicator='tcp', chunk_size=(\d+)\)$")
+_FILE = "studies/chunks.zip"
+_CHUNK = re.compile(r"AllReduce\(communicator='tcp'(?:, chunk_size=(\d+))?\)$")
 
 
 class Merging(Study):
@@ -27,7 +30,7 @@ class Merging(Study):
         chunks = sorted({chunk for times in found.values() for chunk in times})
         rows = []
         for (cluster, model), times in found.items():
-            cells = (f"{1e3 * times[chunk]:.0f}" for chunk in chunks)
+            cells = [f"{1e3 * times[chunk]:.0f}" if chunk in times else "" for chunk in chunks]
             best = min(times, key=lambda chunk: times[chunk])
             rows.append(
                 (CLUSTERS[cluster], MODELS[model], *cells, str(best), f"{max(times.values()) / times[best]:.2f}")
@@ -58,11 +61,12 @@ def _step_s() -> dict[tuple[str, str], dict[int, float]]:
     """By cluster and model, what a step takes with each number of variables at once."""
     found: dict[tuple[str, str], dict[int, list[float]]] = {}
     for one in searched(_FILE):
-        cluster = "few" if len(one.study.spec["nodes"]) == 2 else "slow"
+        cluster = "few" if len(ResourceSpec.from_json(one.study.spec).hosts) == 2 else "slow"
         for name, trial in one.known.items():
             told = _CHUNK.match(name)
             if told is not None:
-                times = found.setdefault((cluster, name_of(one.study.label)), {}).setdefault(int(told[1]), [])
+                chunk = int(told[1] or AllReduce().chunk_size)
+                times = found.setdefault((cluster, name_of(one.study.label)), {}).setdefault(chunk, [])
                 times += [measurement.step_s for measurement in (trial.outcome, *trial.again)]
     return {
         place: {chunk: statistics.fmean(times) for chunk, times in by_chunk.items()}

@@ -82,7 +82,7 @@ _Course = tuple[Sequence[float], Sequence[float]]
 
 @cache
 def _learned(model: str, cluster: str) -> Simulator:
-    return trained(LEARNED["rnn"](), [measured(f"{cluster}.zip")[model]])
+    return trained(LEARNED["rnn"](), [measured(f"trials/{cluster}.zip")[model]])
 
 
 def _always(simulator: Simulator) -> Callable[[Sequence[Trial]], Simulator]:

@@ -31,7 +31,7 @@ class Transferred(Study):
         """Learn and rank."""
         rows = []
         for source, target, thesis, accuracy in _PAIRS:
-            seen, ranked = (measured(f"{cluster}.zip")[model] for model, cluster in (source, target))
+            seen, ranked = (measured(f"trials/{cluster}.zip")[model] for model, cluster in (source, target))
             found = [transferred(make, [seen], ranked).pairwise for make in (LEARNED["rnn"], EventSimulator)]
             rows.append((_words(*source), _words(*target), *(f"{one:.3f}" for one in found), thesis, accuracy))
         return Findings(("Learned from", "Ranked", "rnn", "events", "thesis: domains", "thesis: rnn"), tuple(rows))
