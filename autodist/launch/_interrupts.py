@@ -15,8 +15,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupts:
     """While it is entered, these signals call back; in a thread other than the main one it does nothing.
 
-    Without a callback they are kept for :meth:`wait`. One that is entered inside another is told at once what the outer
-    one still keeps: a signal between two things that are interrupted differently is lost to neither of them.
+    Without a callback one is kept for :meth:`wait`; another one before that raises ``KeyboardInterrupt``. One that is
+    entered inside another is told at once what the outer one still keeps: a signal between two things that are
+    interrupted differently is lost to neither of them.
 
     Args:
         on_interrupt: Called with the signal; must be as careful as a signal handler.
@@ -31,7 +32,7 @@ class Interrupts:
     def __init__(self, on_interrupt: Callable[[signal.Signals], None] | None = None) -> None:
         # SimpleQueue, since a handler may interrupt its own thread inside of `put` and `get`.
         self._kept: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
-        self._on_interrupt = on_interrupt or self._kept.put
+        self._on_interrupt = on_interrupt or self._keep
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -55,6 +56,11 @@ class Interrupts:
             return self._kept.get(timeout=timeout_s)
         except queue.Empty:
             return None
+
+    def _keep(self, signum: signal.Signals) -> None:
+        if not self._kept.empty():
+            raise KeyboardInterrupt  # nobody has listened to the first one
+        self._kept.put(signum)
 
     def _take_over(self) -> None:
         outer = getattr(self._before.get(signal.SIGINT), "__self__", None)

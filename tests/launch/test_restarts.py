@@ -13,6 +13,7 @@ import pytest
 
 from autodist.errors import LaunchError, UsageError
 from autodist.launch import Job, Launcher, LocalLauncher, RestartingLauncher
+from autodist.launch._interrupts import Interrupts
 from autodist.launch.run_files import read_status
 from autodist.report import RunState
 from autodist.resource_spec import ResourceSpec
@@ -88,6 +89,14 @@ def test_ctrl_c_is_heard_between_attempts(run, bench, moment, which):
     status = read_status(result.run_dir)
     assert (status.state, status.exit_code, status.attempt) == (RunState.ENDED, 130, which)
     assert bench.left() == []
+
+
+def test_a_second_ctrl_c_is_not_kept():
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert interrupts.wait(0.0) is signal.SIGINT
 
 
 @pytest.mark.slow
