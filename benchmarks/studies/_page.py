@@ -20,7 +20,7 @@ _RESULTS = Path(__file__).resolve().parent / "results"
 def keep(study: type[Study], findings: Findings) -> None:
     """Keep what a study has found, with its picture."""
     _RESULTS.mkdir(exist_ok=True)
-    _path(study).write_text(json.dumps(asdict(findings), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    _path(study).write_text(json.dumps(asdict(findings), ensure_ascii=False) + "\n", encoding="utf-8")
     if findings.panels:
         draw(findings.panels, _IMAGES / f"study_{study.name}.png")
 

@@ -114,5 +114,8 @@ def _rows(model: str, cluster: str, searches: Mapping[str, _Course], marks: Sequ
 
 
 def _panel(model: str, cluster: str, searches: Mapping[str, _Course]) -> Panel:
-    lines = (Line(name, tuple(range(1, len(best) + 1)), tuple(best)) for name, (best, _) in searches.items())
+    lines = (
+        Line(name, tuple(range(1, len(best) + 1)), tuple(round(speed, 3) for speed in best))
+        for name, (best, _) in searches.items()
+    )
     return Panel(f"{MODELS[model]}, {CLUSTERS[cluster]}", "trials", "times users' best", tuple(lines))
