@@ -68,15 +68,17 @@ class SubprocessChannel(Channel):
     async def close(self) -> None:
         """Close its standard input, and end it if that does not."""
         self._stdin.close()
-        for end in (self._process.terminate, *([self._process.kill] if self._is_road else ())):
-            if await self._ends():
-                break
-            end()
-        await self._ends()
-        if self._stdin.transport.get_write_buffer_size():  # which the program does not read
-            self._stdin.transport.abort()
-        for transport in self._transports:
-            transport.close()
+        try:
+            for end in (self._process.terminate, *([self._process.kill] if self._is_road else ())):
+                if await self._ends():
+                    break
+                end()
+            await self._ends()
+        finally:  # also where the wait is cancelled, since nobody else has the pipes
+            if self._stdin.transport.get_write_buffer_size():  # which the program does not read
+                self._stdin.transport.abort()
+            for transport in self._transports:
+                transport.close()
         await asyncio.sleep(0)  # in which the transports let go of their pipes
 
     async def _ends(self) -> bool:

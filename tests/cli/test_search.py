@@ -218,7 +218,7 @@ def test_rules_that_leave_nothing(shell):
         ([TRAIN, "--searcher", "oracle"], "there is no searcher `oracle`, allowed: random, genetic, local"),
         (
             [TRAIN, "--simulator", "oracle"],
-            "no simulator `oracle`, allowed: events, analytic, linear, rnn, gat, forest, none, a file",
+            "no simulator `oracle`, allowed: events, analytic, linear, rnn, gat, forest, ensemble, none, a file",
         ),
         ([TRAIN, "--allow", "partition"], "there is no aspect `partition`, allowed: staleness, compressor"),
         ([TRAIN, "--budget", "soon"], "`soon` is not a time, write it like `90s`, `30m` or `2h`"),

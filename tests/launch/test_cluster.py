@@ -73,7 +73,7 @@ def test_the_script_goes_there_and_what_belongs_to_the_run_comes_back(person):
     assert notices[1].endswith(f" s; files that the script writes stay there, in `{WORK}`")
     assert [event["host"] for event in person.events() if event["event"] == "connected"] == ["h1", "h2"]
     assert result.stderr.splitlines()[-1].endswith(
-        f"on h1 and 1 more, in '{WORK}': `autodist fetch runs/{person.run_dir().name}` copies it"
+        f"on h1 and 1 other host, in '{WORK}': `autodist fetch runs/{person.run_dir().name}` copies it"
     )
     fetched = person.call("fetch", "latest")
     assert fetched.returncode == 0, fetched.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, final
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from autodist.errors import SimulatorError
 from autodist.simulator._base import chunked
 from autodist.simulator._message_table import Floats, ShardTable
-from autodist.simulator.formulas import EventSimulator
+from autodist.simulator.formulas import Calibration, EventSimulator
 from autodist.simulator.learned._base import Arrays, LearnedSimulator
 from autodist.simulator.learned._scaling import Scaling
 from autodist.simulator.learned._summed_features import summarize
@@ -30,7 +30,10 @@ _MOST = 600
 """Trials that are learned from at most; the time grows with the third power."""
 _STEP = 0.05
 """By how much the logarithm of a constant is moved to see what depends on it."""
-_CONSTANTS = ("servers", "tcp", "horovod", "collective", "step_s")
+_CONSTANTS = (
+    *(name for name, value in asdict(Calibration()).items() if name != "computation" and value >= 1),
+    "step_s",
+)
 """A few trials say how fast carriers are, and how much every step takes besides; what single messages cost they say
 only by chance."""
 _SPREAD = 0.7
