@@ -12,17 +12,16 @@ from __future__ import annotations
 import statistics
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 from measuring import Result, Row, progress
-from training_steps import example_graph
+from searchers import Case, domain_of
 
 from autodist import carriers
 from autodist.errors import StrategyError
-from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import Catalogue, LocalSearcher, ScoringBudget, Space, known_strategies, rank_offline
-from autodist.simulator import Domain, EventSimulator, Profile
+from autodist.simulator import Domain, EventSimulator
 from autodist.strategies import Strategy, builders, check, get
 
 _MODELS = ("vgg", "bert_3", "ncf_sparse", "resnet", "lstm", "ncf_dense", "bert_6", "densenet")
@@ -40,18 +39,6 @@ _NOT_COMPARED = frozenset({"Manual", "Tiled", "auto"})
 _MOST_NOT_BEATEN = 0.05
 _MOST_LOST = 0.01
 _ALIKE = 1e-6
-
-
-@dataclass(frozen=True)
-class Case:
-    """A model on a cluster, with a computation so many times faster than that of a CPU."""
-
-    model: str
-    cluster: str
-    speed: float
-
-    def __str__(self) -> str:
-        return f"{self.model}, {self.cluster}" + (f", {self.speed:g} x faster" if self.speed > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -104,7 +91,7 @@ def _rows(name: str, ratios: Sequence[float]) -> Iterator[Row]:
 
 def found_in(case: Case) -> Found:
     """Search in a case, and build what all builders make."""
-    domain = _domain(case)
+    domain = domain_of(case, _CLUSTERS[case.cluster])
     simulator = EventSimulator()
     made = dict(_made(domain))
     times = dict(zip(made, simulator.predict(list(made.values()), domain).tolist(), strict=True))
@@ -149,13 +136,3 @@ def _calls() -> tuple[str, ...]:
                 continue
             found.append(call)
     return tuple(found)
-
-
-@cache
-def _domain(case: Case) -> Domain:
-    graph = example_graph(case.model)
-    hosts = [Host(f"h{n}", f"h{n}", bandwidth_gbps=rate) for n, rate in enumerate(_CLUSTERS[case.cluster], 1)]
-    profile = Profile.estimate(graph, graph.batch_size or 1)
-    # A profile of a smaller batch is shorter; called that of the whole batch, it is that of a faster device.
-    faster = replace(profile.scaled(profile.batch_size / case.speed), batch_size=profile.batch_size)
-    return Domain.of(graph, ResourceSpec(tuple(hosts)), profile=faster)

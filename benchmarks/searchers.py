@@ -163,14 +163,19 @@ def _baselines(domain: Domain) -> Iterator[tuple[str, Strategy]]:
 
 
 @cache
-def _space(case: Case) -> tuple[Space, Catalogue]:
+def domain_of(case: Case, rates: tuple[float, ...]) -> Domain:
+    """The domain of a case, on hosts with links of so many Gbit/s."""
     graph = example_graph(case.model)
-    hosts = [Host(f"h{n}", f"h{n}", bandwidth_gbps=rate) for n, rate in enumerate(_CLUSTERS[case.cluster], 1)]
+    hosts = [Host(f"h{n}", f"h{n}", bandwidth_gbps=rate) for n, rate in enumerate(rates, 1)]
     profile = Profile.estimate(graph, graph.batch_size or 1)
     # A profile of a smaller batch is shorter; called that of the whole batch, it is that of a faster device.
     faster = dataclasses.replace(profile.scaled(profile.batch_size / case.speed), batch_size=profile.batch_size)
-    domain = Domain.of(graph, ResourceSpec(tuple(hosts)), profile=faster)
-    space = Space(domain, communicators=("horovod", "collective"))
+    return Domain.of(graph, ResourceSpec(tuple(hosts)), profile=faster)
+
+
+@cache
+def _space(case: Case) -> tuple[Space, Catalogue]:
+    space = Space(domain_of(case, _CLUSTERS[case.cluster]), communicators=("horovod", "collective"))
     return space, Catalogue.of(space)
 
 

@@ -310,21 +310,12 @@ def _request(
     from autodist.simulator import ProfileCache
     from autodist.tuning import SearchRequest, TrialSchedule
 
+    plan = SearchPlan(scored, qualified, at_once, alpha, hopeless, similarity=similarity)
     return SearchRequest(
         Path(store),
         SearchBudget(trials, budget),
         TrialSchedule(warm_up, iterations, trial_timeout, math.inf if enough is None else enough),
-        SearchPlan(
-            scored,
-            qualified,
-            at_once,
-            alpha,
-            hopeless,
-            finalists=finalists,
-            rounds=rounds,
-            reference=_REFERENCE,
-            similarity=similarity,
-        ),
+        replace(plan, finalists=finalists, rounds=rounds, reference=_REFERENCE),
         searcher=searcher,
         simulator=simulator,
         rules=Rule.all_of(fix, exclude),

@@ -371,18 +371,16 @@ class Compiler:
             try:
                 self._planned = captured, strategy, self._plan(captured, strategy)
             except AutoDistError as error:
-                what = "groups of replicas" if strategy.groups_of_replicas > 1 else "tiles"
-                _LOG.info(
-                    "what `auto` chose can't be compiled, so it chooses again without %s: %s", what, error.message
-                )
+                less = "groups of replicas" if strategy.groups_of_replicas > 1 else "tiles"
+                reason = f"what `auto` chose can't be compiled, so it chooses again without {less}: {error.message}"
+                _LOG.info("%s", reason)
                 chooser, strategy = safer, self._settled(safer, captured)
             else:
                 return strategy
         return strategy
 
     def _settled(self, wanted: StrategyLike, captured: CapturedStep) -> Strategy:
-        strategy = compose(wanted, captured.graph, self._spec)
-        return self._steps.placements.settle(strategy, captured.graph)
+        return self._steps.placements.settle(compose(wanted, captured.graph, self._spec), captured.graph)
 
 
 def _check_trains(function: Callable[..., Any], captured: CapturedStep) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
@@ -95,9 +96,7 @@ def capture(
             return _traced(step, specs, names, synchronized_batch_norm, RowCounts(rows))
         return _trace(step, specs, names, split, synchronized_batch_norm, rows)
 
-    def described(concrete: Any, marked: list[Any]) -> CapturedStep:
-        return _described(concrete, marked, names, split, synchronized_batch_norm)
-
+    described = partial(_described, names=names, split=split, synchronized_batch_norm=synchronized_batch_norm)
     first = traced()
     trace_s = time.perf_counter() - started
     captured, asked = _captured(first, traced, described, is_open=rows is not None and not fixed)
