@@ -28,7 +28,7 @@ from autodist.graph._graph_def import (
 from autodist.graph.batch import Kind, Value
 from autodist.graph.layouts._base import Dim, Multiple, Shape
 from autodist.graph.layouts._flows import Flows
-from autodist.graph.layouts._sized_steps import SizePrograms, Variables, inferred_shapes, sized_step
+from autodist.graph.layouts._sized_steps import SizeProgram, Variables, sized_shapes, sized_step
 from autodist.graph.operators import meaning
 
 __all__ = ["Inference", "StepShapes", "Variables", "many_rows"]
@@ -59,7 +59,6 @@ class Inference:
         size: The number of examples.
         flows: What loops, branches and lists of tensors do with the batch.
         like: What was found for another number, to begin with: an inference takes a second for 5,000 nodes.
-        programs: What computes numbers from shapes for other numbers as well; None for this one alone.
 
     Raises:
         ValueError: The step can't be for this many examples.
@@ -73,7 +72,6 @@ class Inference:
         size: int,
         flows: Flows,
         like: Inference | None = None,
-        programs: SizePrograms | None = None,
     ) -> None:
         self.size = size
         self.followed: dict[str, Value] = {}
@@ -82,11 +80,8 @@ class Inference:
         self._nodes = {node.name: node for node in graph_def.node}
         self._order = topological_order(self._nodes)
         sized = sized_step(graph_def, split, variables, size)
-        given: contextlib.AbstractContextManager[SizePrograms]
-        given = SizePrograms() if programs is None else contextlib.nullcontext(programs)
-        with given as self._programs:
-            if like is None or not self._holds(sized, *like.scaled(size)):
-                self._find(sized)
+        if like is None or not self._holds(sized, *like.scaled(size)):
+            self._find(sized)
 
     def _find(self, sized: Any) -> None:
         """Ask for shapes and compute numbers of them in turn."""
@@ -125,7 +120,7 @@ class Inference:
         return _are_among(numbers, self._numbers)
 
     def _infer(self, sized: Any, numbers: dict[str, np.ndarray]) -> None:
-        self._shapes = inferred_shapes(sized, numbers, self._opened)
+        self._shapes = sized_shapes(sized, numbers, self._opened)
         self._numbers = self._computed()
         if self._flows:
             self.followed = self._flows.followed(self)
@@ -162,37 +157,20 @@ class Inference:
 
     def _computed(self) -> dict[str, np.ndarray]:
         """The values of what is computed from shapes and constants."""
-        import tensorflow as tf
-
-        graph_def = tf.compat.v1.GraphDef()
-        wanted: list[str] = []
         found: dict[str, np.ndarray] = {}
         known: set[str] = set()
+        program = SizeProgram(found)
         for name in self._order:
             node = self._nodes[name]
             values = self._asked(node)
             if values is not None:
-                known.add(name)
-                if node.op == "Const":
-                    graph_def.node.add().CopyFrom(node)
-                    graph_def.node[-1].device = ""
-                    graph_def.node[-1].attr.pop("_class", None)
-                    del graph_def.node[-1].input[:]
                 found.update({f"{name}:{k}": value for k, value in enumerate(values)})
-                continue
-            if not self._is_of_sizes(node, known):
+            elif self._is_of_sizes(node, known):
+                program.add(node, len(self._shapes[name]))
+            else:
                 continue
             known.add(name)
-            copy = graph_def.node.add()
-            copy.CopyFrom(node)
-            copy.device = ""
-            del copy.input[:]
-            copy.input.extend(data_inputs(node))
-            copy.attr.pop("_class", None)
-            wanted.extend(f"{name}:{k}" for k in range(len(self._shapes[name])))
-        if wanted:
-            computed = self._programs.values(graph_def, found, wanted)
-            found.update((tensor, value) for tensor, value in computed.items() if value.size <= _MOST_ENTRIES)
+        found.update((tensor, value) for tensor, value in program.values().items() if value.size <= _MOST_ENTRIES)
         return found
 
     def _asked(self, node: Any) -> list[np.ndarray] | None:
@@ -290,32 +268,31 @@ class StepShapes:
         batch = set(split)
         self._flows = flows
         self._infer = functools.partial(Inference, graph_def, batch, variables, flows=flows)
-        with SizePrograms() as programs:
-            self.cases = self._cases(fixed, many, programs)
+        self.cases = self._cases(fixed, many)
         self._sizes = tuple(case.size for case in self.cases)
 
-    def _cases(self, fixed: int | None, many: Sequence[int], programs: SizePrograms) -> tuple[Inference, ...]:
+    def _cases(self, fixed: int | None, many: Sequence[int]) -> tuple[Inference, ...]:
         """The facts for a large number of examples, a small one and an odd one; or for the only one."""
         if fixed is not None:
-            return (self._infer(fixed, programs=programs),)
-        first = self._first(many, programs)
+            return (self._infer(fixed),)
+        first = self._first(many)
         cases: tuple[Inference, ...] = (first,)
         for sizes in (_OTHERS, _ODD):
             for size in sizes:
                 if size != first.size and not (self._flows and first.has_multiples(size)):
                     with contextlib.suppress(ValueError):  # the step can't be for so few
-                        cases = *cases, self._infer(size, programs=programs, like=first)
+                        cases = *cases, self._infer(size, like=first)
                         break
         if len(cases) == 1:
             raise ValueError(f"they are for {first.size} examples, but for no other number")
         return cases
 
-    def _first(self, sizes: Sequence[int], programs: SizePrograms) -> Inference:
+    def _first(self, sizes: Sequence[int]) -> Inference:
         """The facts for the first of these numbers that the step can be for."""
         for size in sizes[:-1]:
             with contextlib.suppress(ValueError):
-                return self._infer(size, programs=programs)
-        return self._infer(sizes[-1], programs=programs)
+                return self._infer(size)
+        return self._infer(sizes[-1])
 
     @property
     def most_rows(self) -> int:

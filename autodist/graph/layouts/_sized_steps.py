@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-from typing_extensions import Self
 
 from autodist.graph._graph_def import (
     data_inputs,
-    full_name,
     node_of,
     split_tensor,
     strip_missing_colocation,
     tensor_dtype,
 )
+from autodist.graph._inferred_shapes import inferred_shapes
 from autodist.graph._nodes import NodeList
 from autodist.graph._scratch_graph import scratch_graph
 
@@ -47,94 +46,102 @@ def sized_step(graph_def: Any, split: Container[str], variables: Variables, size
     return copy
 
 
-def inferred_shapes(
+def sized_shapes(
     graph_def: Any, numbers: Mapping[str, np.ndarray], opened: Mapping[str, tuple[int | None, ...]]
 ) -> dict[str, list[tuple[int | None, ...] | None]]:
     """The static shapes of all nodes, where some small tensors are known to be constant, and some shapes are known."""
-    import tensorflow as tf
-
-    constant = {node.name for node in graph_def.node if node.op == "Const"}
-    with scratch_graph() as graph:
-        constants = {
-            tensor: tf.constant(value, name="autodist_known")
-            for tensor, value in numbers.items()
-            if node_of(tensor) not in constant
-        }
-        nodes = {node.name: node for node in graph_def.node} if opened else {}
-        shaped = {
-            full_name(tensor): tf.compat.v1.placeholder(tensor_dtype(nodes, tensor), shape, "autodist_opened")
-            for tensor, shape in opened.items()
-        }
-        tf.graph_util.import_graph_def(graph_def, input_map={**constants, **shaped}, name="")
-        found = {
-            operation.name: [None if o.shape.rank is None else tuple(o.shape.as_list()) for o in operation.outputs]
-            for operation in graph.get_operations()
-        }
-    for tensor, known in opened.items():
+    nodes = {node.name: node for node in graph_def.node}
+    known, replaced = NodeList(), {}
+    for tensor, value in numbers.items():
+        if nodes[node_of(tensor)].op != "Const":
+            replaced[tensor] = known.constant(f"autodist_known_{len(replaced)}", value, value.dtype.name)
+    for tensor, shape in opened.items():
+        name = f"autodist_known_{len(replaced)}"
+        replaced[tensor] = known.add("Placeholder", name, dtype=tensor_dtype(nodes, tensor), shape=shape)
+    found = inferred_shapes(graph_def, known.nodes, replaced)
+    for tensor, shape in opened.items():
         name, index = split_tensor(tensor)
-        found[name][index] = known
+        found[name][index] = shape
     return found
 
 
-class SizePrograms:
-    """The results that a step computes from its shapes, as graphs made once and run for each number of examples."""
+class SizeProgram:
+    """What a step computes from its shapes, each computation once: layers that are alike ask for the same.
 
-    def __init__(self) -> None:
-        self._made: dict[tuple[str, ...], tuple[Any, dict[str, Any]]] = {}
+    Args:
+        given: By name with the number of the output, the values that are known already.
 
-    def __enter__(self) -> Self:
-        return self
+    Example:
+        >>> import numpy as np, tensorflow as tf
+        >>> with tf.Graph().as_default() as graph:
+        ...     shape = tf.compat.v1.placeholder(tf.int32, (2,), "shape")
+        ...     one, other = tf.negative(shape, "one"), tf.negative(shape, "other")
+        >>> program = SizeProgram({"shape:0": np.array([2, 3], np.int32)})
+        >>> nodes = graph.as_graph_def().node
+        >>> program.add(nodes[1], 1), program.add(nodes[2], 1)
+        (True, False)
+        >>> program.values()["other:0"].tolist()
+        [-2, -3]
+    """
 
-    def __exit__(self, *exception: object) -> None:
-        """Free the graphs: they refer to their operations and these to them."""
-        from tensorflow.python.framework.ops import dismantle_graph
+    def __init__(self, given: Mapping[str, np.ndarray]) -> None:
+        from tensorflow.core.framework import graph_pb2
 
-        for graph, _ in self._made.values():
-            dismantle_graph(graph)
-        self._made.clear()
+        self._given = given
+        self._graph_def = graph_pb2.GraphDef()
+        self._same: dict[str, str] = {}
+        self._first: dict[object, str] = {}
+        self._made: dict[str, int] = {}
 
-    def values(self, graph_def: Any, given: Mapping[str, np.ndarray], wanted: Sequence[str]) -> dict[str, np.ndarray]:
-        """The values of some tensors of a graph, some of whose inputs are given.
+    def add(self, node: Any, num_outputs: int) -> bool:
+        """Add a node that takes given values and results of nodes that were added before; False for another's twin."""
+        copy = self._graph_def.node.add()
+        copy.CopyFrom(node)
+        copy.device = ""
+        copy.attr.pop("_class", None)
+        del copy.input[:]
+        copy.input.extend(self._one_of(tensor) for tensor in data_inputs(node))
+        copy.name = ""
+        first = self._first.setdefault(copy.SerializeToString(deterministic=True), node.name)
+        copy.name = node.name
+        self._same.update({f"{node.name}:{k}": f"{first}:{k}" for k in range(num_outputs)})
+        if first != node.name:
+            del self._graph_def.node[-1]
+            return False
+        self._made[node.name] = num_outputs
+        return True
 
-        Args:
-            graph_def: The nodes that compute the tensors, the same for the same tensors.
-            given: By name with the number of the output, the values of those that are computed elsewhere.
-            wanted: The tensors.
+    def _one_of(self, tensor: str) -> str:
+        """The first tensor that is known to have the same value as this one."""
+        name = "{}:{}".format(*split_tensor(tensor))
+        if name not in self._same:
+            value = self._given[name]
+            self._same[name] = self._first.setdefault((value.dtype, value.shape, value.tobytes()), name)
+        return self._same[name]
+
+    def values(self) -> dict[str, np.ndarray]:
+        """The results of all nodes, by name with the number of the output.
 
         Raises:
             ValueError: TensorFlow refuses to compute them.
         """
         import tensorflow as tf
 
-        key = tuple(wanted)
-        if key not in self._made:
-            self._made[key] = _imported(graph_def, given)
-        graph, placeholders = self._made[key]
+        if not self._made:
+            return {}
+        wanted = [f"{name}:{k}" for name, count in self._made.items() for k in range(count)]
+        taken = dict.fromkeys(t for node in self._graph_def.node for t in node.input if node_of(t) not in self._made)
         config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
         config.graph_options.optimizer_options.opt_level = -1  # optimizing would take longer than it saves
         config.graph_options.rewrite_options.disable_meta_optimizer = True
-        feed = {placeholder: given[tensor] for tensor, placeholder in placeholders.items()}
-        with tf.compat.v1.Session(graph=graph, config=config) as session:
-            try:
-                found = session.run([f"sizes/{tensor}" for tensor in wanted], feed)
-            except tf.errors.OpError as error:
-                raise ValueError(error.message) from error
-        return dict(zip(wanted, map(np.asarray, found), strict=True))
-
-
-def _imported(graph_def: Any, given: Mapping[str, np.ndarray]) -> tuple[Any, dict[str, Any]]:
-    """A graph of these nodes; and by tensor that they take and do not compute, the placeholder for it."""
-    import tensorflow as tf
-
-    names = {node.name for node in graph_def.node}
-    needed = dict.fromkeys(t for node in graph_def.node for t in node.input if node_of(t) not in names)
-    placeholders: dict[str, Any] = {}
-    mapped: dict[str, Any] = {}
-    with tf.Graph().as_default() as graph:
-        for tensor in needed:
-            key = "{}:{}".format(*split_tensor(tensor))
-            if key not in placeholders:
-                placeholders[key] = tf.compat.v1.placeholder(given[key].dtype)
-            mapped[full_name(tensor)] = placeholders[key]
-        tf.graph_util.import_graph_def(graph_def, input_map=mapped, name="sizes")
-    return graph, placeholders
+        with scratch_graph() as graph:
+            fed = {tensor: tf.compat.v1.placeholder(self._given[tensor].dtype) for tensor in taken}
+            tf.graph_util.import_graph_def(self._graph_def, input_map=fed, name="sizes")
+            with tf.compat.v1.Session(graph=graph, config=config) as session:
+                try:
+                    feed = {placeholder: self._given[tensor] for tensor, placeholder in fed.items()}
+                    found = session.run([f"sizes/{tensor}" for tensor in wanted], feed)
+                except tf.errors.OpError as error:
+                    raise ValueError(error.message) from error
+        computed = dict(zip(wanted, map(np.asarray, found), strict=True))
+        return {tensor: computed[first] for tensor, first in self._same.items() if first in computed}
