@@ -172,23 +172,25 @@ def topological_order(nodes: dict[str, Any]) -> list[str]:
     Loops of control flow v1 (``NextIteration``) are cut at their back edge.
     """
     order: list[str] = []
-    state: dict[str, int] = {}
+    seen: set[str] = set()
+
+    def not_seen(name: str) -> Iterator[str]:
+        return (child for tensor in nodes[name].input if (child := node_of(tensor)) not in seen and child in nodes)
+
     for root in nodes:
-        stack: list[tuple[str, Iterator[str]]] = []
-        if root not in state:
-            state[root] = 1
-            stack.append((root, iter(nodes[root].input)))
+        if root in seen:
+            continue
+        seen.add(root)
+        stack = [(root, not_seen(root))]
         while stack:
             name, inputs = stack[-1]
-            for tensor in inputs:
-                child = node_of(tensor)
-                if child in nodes and child not in state:
-                    state[child] = 1
-                    stack.append((child, iter(nodes[child].input)))
-                    break
-            else:
+            child = next(inputs, None)
+            if child is None:
                 order.append(name)
                 stack.pop()
+            else:
+                seen.add(child)
+                stack.append((child, not_seen(child)))
     return order
 
 

@@ -47,7 +47,7 @@ def made_of_others(graph: TrainingGraph, names: Collection[str]) -> TrainingGrap
 def with_reads(graph: TrainingGraph, handles: Collection[str]) -> TrainingGraph:
     """The step in which rows of some variables are looked up in what is read of them, not by their handles."""
     analysis = graph.analysis
-    found = [name for name in analysis.order if _looks_up(analysis.nodes[name], analysis.handle_of, handles)]
+    found = [name for name, node in analysis.nodes.items() if _looks_up(node, analysis.handle_of, handles)]
     if not found:
         return graph
     shapes = {v.handle: v.shape for v in graph.variables}

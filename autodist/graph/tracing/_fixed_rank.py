@@ -14,7 +14,8 @@ from typing import Any
 
 from autodist.errors import FixedRowsError
 from autodist.graph._attribute_patches import Patches
-from autodist.graph._graph_def import normalize, tensor_shape
+from autodist.graph._graph_def import normalize, split_tensor, tensor_name, tensor_shape
+from autodist.graph._inferred_shapes import inferred_shapes
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.annotations import attributed
 
@@ -59,7 +60,7 @@ def settle_squeezed_dims(flat: Any) -> None:
             _leave_out(node, shape)
         left = [node for node, shape in zip(left, shapes, strict=True) if shape is None]
         if left:
-            known, inferred = inferred, _inferred_shapes(flat, left)
+            known, inferred = inferred, _first_inputs(flat, left)
             if not settled and inferred == known:
                 break
     for node in left:  # how many dims it has is not known: a replica with one row may give another number than others
@@ -70,14 +71,12 @@ def _leaves_out_by_size(node: Any) -> bool:
     return node.op == "Squeeze" and not node.attr["squeeze_dims"].list.i
 
 
-def _inferred_shapes(flat: Any, nodes: Sequence[Any]) -> dict[str, tuple[int | None, ...]]:
+def _first_inputs(flat: Any, nodes: Sequence[Any]) -> dict[str, tuple[int | None, ...]]:
     """The shapes of the first inputs of nodes, by tensor, as far as TensorFlow finds them: functions list none."""
-    import tensorflow as tf
-
-    with tf.Graph().as_default() as graph:
-        tf.import_graph_def(flat, name="")
-    found = {normalize(node.input[0]): graph.get_operation_by_name(node.name).inputs[0].shape for node in nodes}
-    return {tensor: tuple(shape.as_list()) for tensor, shape in found.items() if shape.rank is not None}
+    shapes = inferred_shapes(flat)
+    places = [split_tensor(node.input[0]) for node in nodes]
+    found = {tensor_name(name, index): shapes[name][index] for name, index in places}
+    return {tensor: shape for tensor, shape in found.items() if shape is not None}
 
 
 def _leave_out(node: Any, shape: Sequence[int | None]) -> None:

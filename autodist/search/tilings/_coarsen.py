@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -65,6 +65,7 @@ class _Coarsening:
         self._step = tensors
         self._operators: dict[object, CoarseOperator] = {}
         self._whole: list[str] = []
+        self._sorts: dict[Hashable, tuple[tuple[Form, ...], bool]] = {}
         roots = dict.fromkeys(tensors.alike.of(tensor) for tensor in tensors.shapes)
         self._number = {root: number for number, root in enumerate(roots)}
 
@@ -129,23 +130,34 @@ class _Coarsening:
         self._keep(node, inputs, outputs)
 
     def _keep(self, node: Any, inputs: list[tuple[int, str]], outputs: list[tuple[int, str]]) -> None:
+        step, operands = self._step, (*inputs, *outputs)
+        key = step.sort(node), tuple(place for place, _ in operands)
+        if key not in self._sorts:  # layers that are alike have many nodes of one sort
+            self._sorts[key] = self._forms(node, inputs, outputs)
+        forms, is_whole = self._sorts[key]
+        if is_whole:
+            self._whole.append(node.name)
+        small = max(prod(step.shapes[tensor]) for _, tensor in operands) <= SMALL_ELEMENTS
+        taken, made = (tuple(self._at(tensor) for _, tensor in some) for some in (inputs, outputs))
+        operator = CoarseOperator(node.name, taken, made, forms, may_repeat=small)
+        self._operators.setdefault((taken, made, forms), operator)
+
+    def _forms(
+        self, node: Any, inputs: list[tuple[int, str]], outputs: list[tuple[int, str]]
+    ) -> tuple[tuple[Form, ...], bool]:
+        """The forms of a node, and whether it runs whole."""
         step = self._step
         expression = step.expression(node)
         forms: tuple[Form, ...] = ()
         if expression is not None and len(expression.outputs) >= len(outputs):
             forms = forms_of(expression, {place: step.shapes[tensor] for place, tensor in (*inputs, *outputs)})
-        if not forms:
-            self._whole.append(node.name)
-        kind = meaning(node.op).kind
-        if kind in _LINEAR and len(inputs) == len(step.inputs(node)):
-            forms += linear_forms(meaning(node.op).linearity, len(inputs), len(outputs))
-        elif kind in _LINEAR and meaning(node.op).linearity is not None and inputs[0][0] == 0 and len(inputs) == 1:
-            forms += linear_forms(meaning(node.op).linearity, 1, len(outputs))
-        small = max(prod(step.shapes[tensor]) for _, tensor in (*inputs, *outputs)) <= SMALL_ELEMENTS
-        taken, made = (tuple(self._at(tensor) for _, tensor in some) for some in (inputs, outputs))
-        key = (taken, made, forms)
-        if key not in self._operators:
-            self._operators[key] = CoarseOperator(node.name, taken, made, forms, may_repeat=small)
+        is_whole = not forms
+        known = meaning(node.op)
+        if known.kind in _LINEAR and len(inputs) == len(step.inputs(node)):
+            forms += linear_forms(known.linearity, len(inputs), len(outputs))
+        elif known.kind in _LINEAR and known.linearity is not None and inputs[0][0] == 0 and len(inputs) == 1:
+            forms += linear_forms(known.linearity, 1, len(outputs))
+        return forms, is_whole
 
     def _may_be_partial(self, operators: tuple[CoarseOperator, ...]) -> set[int]:
         """The tensors that may be kept as sums of terms: those that are made as such, and what is linear in them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -97,17 +98,24 @@ class StepTensors:
         """The inputs of a node."""
         return [normalize(tensor) for tensor in data_inputs(node)]
 
-    def expression(self, node: Any) -> Expression | None:
-        """The computation of a node, in indices whose sizes are all known; None where that is not said."""
+    def signature(self, node: Any) -> Signature:
+        """What a node is asked to compute."""
         inputs = self.inputs(node)
-
-        def constant(place: int) -> Any:
-            found = self._sizes.numbers(inputs[place])
-            return found if found is not None else None
-
         shapes = tuple(self._sizes.shape(tensor) for tensor in inputs)
         made = tuple(self._sizes.shape(tensor_name(node.name, k)) for k in range(self.outputs_of(node.name)))
-        found = expression_of(Signature(node.op, shapes, made, node.attr, constant))
+        return Signature(node.op, shapes, made, node.attr, lambda place: self._sizes.numbers(inputs[place]))
+
+    def sort(self, node: Any) -> Hashable:
+        """What is equal for nodes that compute the same of tensors of the same shapes."""
+        asked = self.signature(node)
+        attributes = sorted((key, value.SerializeToString()) for key, value in node.attr.items() if key[0] != "_")
+        numbers = (asked.constant(place) for place in range(len(asked.inputs)))
+        constants = tuple(None if value is None else (value.dtype, value.tobytes()) for value in numbers)
+        return asked.op, asked.inputs, asked.outputs, tuple(attributes), constants
+
+    def expression(self, node: Any) -> Expression | None:
+        """The computation of a node, in indices whose sizes are all known; None where that is not said."""
+        found = expression_of(self.signature(node))
         return None if found is None or None in found.sizes.values() else found
 
     # What lies alike
@@ -141,17 +149,20 @@ class StepTensors:
     def _tie_updates(self) -> None:
         """Let tensors that are computed element by element with a variable, or with one tied to it, lie as it does."""
         kept = {self.alike.of(handle) for handle in self.stored}
-        for order in (self.graph.analysis.order, list(reversed(self.graph.analysis.order))) * 2:
-            for name in order:
-                node = self.nodes[name]
-                if meaning(node.op).kind is not Kind.ELEMENTWISE or name not in self.shapes:
-                    continue
-                shape = self.shapes[name]
-                equal = [t for t in (*self.inputs(node), name) if self.shapes.get(t) == shape]
-                if len(equal) > 1 and kept & {self.alike.of(tensor) for tensor in equal}:
-                    for tensor in equal[1:]:
-                        self.alike.join(equal[0], tensor)
+        equal = [(name, found) for name in self.graph.analysis.order if len(found := self._as_large(name)) > 1]
+        for order in (equal, equal[::-1]) * 2:
+            for name, tensors in order:
+                if kept & {self.alike.of(tensor) for tensor in tensors}:
+                    for tensor in tensors[1:]:
+                        self.alike.join(tensors[0], tensor)
                     kept.add(self.alike.of(name))
+
+    def _as_large(self, name: str) -> list[str]:
+        """What a node computes element by element, and what of its inputs has the same shape."""
+        node, shape = self.nodes[name], self.shapes.get(name)
+        if shape is None or meaning(node.op).kind is not Kind.ELEMENTWISE:
+            return []
+        return [tensor for tensor in (*self.inputs(node), name) if self.shapes.get(tensor) == shape]
 
 
 def _is_linear(known: Operator, inputs: list[str], of: str) -> bool:
