@@ -78,7 +78,7 @@ class Inference:
         self._opened: dict[str, tuple[int | None, ...]] = {}
         self._flows = flows
         self._nodes = {node.name: node for node in graph_def.node}
-        self._order = topological_order(self._nodes) if like is None else like._order
+        self._order: list[str] = topological_order(self._nodes) if like is None else like._order
         sized = sized_step(graph_def, split, variables, size)
         if like is None or not self._holds(sized, *like.scaled(size)):
             self._find(sized)

@@ -51,7 +51,8 @@ def sized_shapes(
 ) -> dict[str, list[tuple[int | None, ...] | None]]:
     """The static shapes of all nodes, where some small tensors are known to be constant, and some shapes are known."""
     nodes = {node.name: node for node in graph_def.node}
-    known, replaced = NodeList(), {}
+    known = NodeList()
+    replaced: dict[str, str] = {}
     for tensor, value in numbers.items():
         if nodes[node_of(tensor)].op != "Const":
             replaced[tensor] = known.constant(f"autodist_known_{len(replaced)}", value, value.dtype.name)
