@@ -184,7 +184,7 @@ def _searchers() -> list[str]:
     "--allow",
     metavar="ASPECT",
     multiple=True,
-    help="Also search `compressor`, or `staleness`, which simulators can't judge. Repeatable.",
+    help="Also search `mixed` shards, `compressor`, or `staleness`, which simulators can't judge. Repeatable.",
 )
 @click.option(
     "--also",

@@ -81,7 +81,7 @@ class SearchRequest:
         simulator: Its name, or the file of one that has learned from other trials.
         rules: What is pinned and forbidden.
         also: Strategies to measure besides those that every search measures: as ``--strategy`` names them, or made.
-        allowed: Names of aspects that change results and are to be searched as well.
+        allowed: Names of aspects that are searched only if they are asked for, and are to be searched as well.
         resumes: Whether to take up the last search of the same graph on the same cluster.
         may_resume: Whether to do so if there is one, and else to begin one.
         seed: Seed of what the searcher draws.
@@ -119,7 +119,7 @@ class SearchRequest:
             *_unknown("searcher", [self.searcher], [searcher.name for searcher in SEARCHERS]),
             *_unknown("simulator", [self.simulator], simulators),
             *_unknown("utility", [self.utility], list(UTILITIES)),
-            *_unknown("aspect", self.allowed, [aspect.name for aspect in ASPECTS if aspect.changes_results]),
+            *_unknown("aspect", self.allowed, [aspect.name for aspect in ASPECTS if not aspect.is_searched]),
             *_no_strategies(self.also),
         ]
         if mistakes:
@@ -136,7 +136,7 @@ class SearchRequest:
         Raises:
             SpaceEmpty: Nowhere.
         """
-        aspects = [aspect for aspect in ASPECTS if not aspect.changes_results or aspect.name in self.allowed]
+        aspects = [aspect for aspect in ASPECTS if aspect.is_searched or aspect.name in self.allowed]
         return Space(domain, self.rules, aspects=aspects, allowed=self.carriers, is_guided=self.is_guided)
 
     def searcher_of(self, space: Space, catalogue: Catalogue) -> Searcher:

@@ -76,6 +76,24 @@ def test_lossy_aspects_are_left_out_unless_asked_for():
     assert {"compressor", "staleness", "async"} <= words
 
 
+def test_shards_of_several_synchronizers_are_asked_for():
+    g, d = graph(variable("w", LARGE)), spec("a", "b", "c")
+    assert not any(choice.by_shard for choice in space(g, d).units[0].choices)
+    mixed = [aspect for aspect in ASPECTS if aspect.is_searched or aspect.name == "mixed"]
+    found = space(g, d, Rule.fix("w=mixed"), communicators=("tcp",), aspects=mixed)
+    catalogue = Catalogue.of(found)
+    proposals = sample(found, catalogue, 40, np.random.default_rng(0))
+    made = [proposals.strategy(number, found, catalogue).variables[0] for number in range(40)]
+    assert {c.partition for c in made} == {cut for parts in (2, 3, 6) for cut in ((parts, 1), (1, parts))}
+    for config in made:
+        kinds = [shard.synchronizer.type for shard in config.shards]
+        served = len(kinds) // 2
+        assert kinds == ["PS"] * served + ["AllReduce"] * (len(kinds) - served)
+    for word in ("ps", "allreduce", "mixed"):
+        choices = space(g, d, Rule.exclude(f"w={word}"), communicators=("tcp",), aspects=mixed).units[0].choices
+        assert not any(choice.by_shard for choice in choices)
+
+
 @pytest.mark.parametrize(("slowest_gbps", "offered"), [(1.0, False), (0.9, False), (0.25, True)])
 def test_copies_are_offered_where_some_links_are_clearly_slower(slowest_gbps, offered):
     hosts = tuple(Host(name, name, bandwidth_gbps=slowest_gbps if name == "c" else 1.0) for name in "abc")

@@ -85,12 +85,13 @@ def _kinds(space: Space, traits: Ints) -> Ints:
 
 def _factors(space: Space) -> Ints:
     choices = [choice for unit in space.units for choice in unit.choices]
-    plain = [
-        dataclasses.replace(c, partition=None, synchronizer=Choice().synchronizer, communicator=None) for c in choices
+    rest = [
+        dataclasses.replace(c, partition=None, synchronizer=Choice().synchronizer, by_shard=(), communicator=None)
+        for c in choices
     ]
     rows: list[list[object]] = [
-        [choice.partition, (choice.synchronizer, choice.communicator), rest]
-        for choice, rest in zip(choices, plain, strict=True)
+        [choice.partition, (choice.synchronizer, choice.by_shard, choice.communicator), other]
+        for choice, other in zip(choices, rest, strict=True)
     ]
     numbers: dict[object, int] = {}
     return np.array([[numbers.setdefault(value, len(numbers)) for value in row] for row in rows], np.int32)

@@ -38,17 +38,17 @@ def configs_of(
         servers: By variable, the rank of each shard's server; by default the chief's.
         groups: By variable, the group of each shard; by default 0.
     """
-    kind = kind_of(choice.synchronizer)
+    kinds = choice.by_shard or (choice.synchronizer,) * num_shards(choice.partition)
     stations = tuple(h.cpu_devices[0].name for h in spec.hosts if choice.transfer and len(h.replica_devices) > 1)
     nothing = [[0] * num_shards(choice.partition)] * len(unit.variables)
 
     @functools.cache  # many shards of a variable are alike
-    def shard(rank: int, number: int) -> ShardConfig:
+    def shard(kind: str, rank: int, number: int) -> ShardConfig:
         home = spec.hosts[rank].cpu_devices[0].name
-        return ShardConfig(kind.of_choice(choice, home, number, stations), choice.compressor)
+        return ShardConfig(kind_of(kind).of_choice(choice, home, number, stations), choice.compressor)
 
     for variable, ranks, numbers in zip(unit.variables, servers or nothing, groups or nothing, strict=True):
-        yield VariableConfig(variable.name, tuple(map(shard, ranks, numbers)), choice.partition)
+        yield VariableConfig(variable.name, tuple(map(shard, kinds, ranks, numbers)), choice.partition)
 
 
 def strategies_of_choices(units: Sequence[Unit], spec: ResourceSpec) -> Iterator[tuple[int, Strategy]]:

@@ -87,6 +87,8 @@ def _near(names: Sequence[str]) -> str:
 
 def _choices(config: VariableConfig, graph: GraphConfig) -> Iterable[Choice]:
     """A config's choices for each of its shards."""
+    kinds = tuple(shard.synchronizer.type for shard in config.shards)
+    by_shard = kinds if len(set(kinds)) > 1 else ()
     for shard in dict.fromkeys(config.shards):
         chosen = shard.synchronizer.choice(graph)
-        yield dataclasses.replace(chosen, partition=config.partition, compressor=shard.compressor)
+        yield dataclasses.replace(chosen, partition=config.partition, compressor=shard.compressor, by_shard=by_shard)

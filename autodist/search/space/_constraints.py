@@ -83,7 +83,7 @@ class Rule:
         """Whether the rule has nothing against a choice for a variable."""
         if not fnmatch.fnmatchcase(variable, self.pattern):
             return True
-        return (self.word in words_of(choice)) is self.is_allowed
+        return all((self.word in words_of(part)) is self.is_allowed for part in choice.of_shards)
 
     def __str__(self) -> str:
         return f"--fix {self.pattern}={self.word}" if self.is_allowed else f"--exclude {self._forbidden}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,10 @@ class Family:
 
     def has(self, choice: Choice) -> bool:
         """Whether a choice belongs to it."""
-        return self.has_servers if is_served(choice) else choice.communicator == self.communicator
+        return all(
+            self.has_servers if is_served(part) else choice.communicator == self.communicator
+            for part in choice.of_shards
+        )
 
 
 def _families() -> tuple[Family, ...]:
@@ -79,7 +82,7 @@ class Space:
     Args:
         domain: The graph and the cluster.
         rules: What is pinned and forbidden.
-        aspects: What strategies differ in; those that change results only where they are asked for.
+        aspects: What strategies differ in; by default those that are searched without being asked for.
         communicators: What carries collectives; by default what is installed here.
         allowed: What may carry anything; None for all.
         is_guided: Whether servers and groups are drawn by what is known of good strategies (algorithms 9 and 10 of the
@@ -113,7 +116,7 @@ class Space:
         self.domain = domain
         self.is_guided = is_guided
         self.rules = tuple(rules)
-        self.aspects = tuple(a for a in ASPECTS if not a.changes_results) if aspects is None else tuple(aspects)
+        self.aspects = tuple(a for a in ASPECTS if a.is_searched) if aspects is None else tuple(aspects)
         found = installed_communicators() if communicators is None else communicators
         self.communicators = tuple(name for name in found if allowed is None or name in allowed)
         order = {variable.name: number for number, variable in enumerate(domain.variables)}
@@ -172,7 +175,7 @@ class Space:
         if family.communicator is not None and family.communicator not in self.communicators:
             return False
         choices = [[choice for choice in unit.choices if family.has(choice)] for unit in self.units]
-        kinds = {is_served(choice) for own in choices for choice in own}
+        kinds = {is_served(part) for own in choices for choice in own for part in choice.of_shards}
         return all(choices) and kinds == ({True} if family.communicator is None else {False} | {family.has_servers})
 
     def _refusal(self) -> SpaceEmpty:
@@ -240,4 +243,5 @@ class Space:
 
 def _ways(choice: Choice, hosts: int) -> float:
     """Decimal logarithm of the strategies of one choice: a server for each shard, or whether a group ends here."""
-    return num_shards(choice.partition) * math.log10(hosts if is_served(choice) else 2)
+    kinds = choice.by_shard or (choice.synchronizer,) * num_shards(choice.partition)
+    return sum(math.log10(hosts if is_served(replace(choice, synchronizer=kind)) else 2) for kind in kinds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ class Choice:
     """A strategy's choice for a variable, except where its shards live and what they travel with.
 
     Attributes:
-        synchronizer: The ``type`` of its synchronizer.
+        synchronizer: The ``type`` of its synchronizer; of that of its first shard, if shards have several.
         partition: None leaves it whole.
         communicator: Communicator of collectives, or of what a server gets and gives; None if nothing is chosen.
         transfer: Whether stations sum and fetch for whole hosts.
@@ -24,10 +24,14 @@ class Choice:
         sync: Whether a step waits for all gradients.
         staleness: How many steps a worker may be ahead.
         compressor: Encoder of its gradients.
+        by_shard: The ``type`` of each shard's synchronizer, if they are not all of one.
 
     Example:
         >>> Choice("PS", staleness=2).sync
         True
+        >>> mixed = Choice("PS", (3, 1), by_shard=("PS", "AllReduce", "AllReduce"))
+        >>> [choice.synchronizer for choice in mixed.of_shards]
+        ['PS', 'AllReduce']
     """
 
     synchronizer: str = "PS"
@@ -38,6 +42,13 @@ class Choice:
     sync: bool = True
     staleness: int = 0
     compressor: str | None = None
+    by_shard: tuple[str, ...] = ()
+
+    @property
+    def of_shards(self) -> tuple[Choice, ...]:
+        """The choices for single shards that it consists of, each once: for most variables there is one."""
+        kinds = dict.fromkeys(self.by_shard or (self.synchronizer,))
+        return tuple(replace(self, synchronizer=kind) for kind in kinds)
 
 
 @dataclass(frozen=True)

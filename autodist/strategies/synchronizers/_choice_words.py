@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def is_served(choice: Choice) -> bool:
-    """Whether one device holds each shard."""
+    """Whether one device holds each shard, or the first one if shards are of several kinds."""
     return kind_of(choice.synchronizer).form is Form.SERVED
 
 
@@ -26,6 +26,7 @@ def words_of(choice: Choice) -> frozenset[str]:
     """
     words = {choice.synchronizer.lower(), *kind_of(choice.synchronizer).words(choice)}
     words |= {"whole"} if choice.partition is None else {"partition", f"partition={_text(choice.partition)}"}
+    words |= {"mixed"} if choice.by_shard else set()
     words |= {choice.communicator} if choice.communicator else set()
     words |= {"compressor", choice.compressor.partition("(")[0].lower()} if choice.compressor else set()
     return frozenset(words)

@@ -2,6 +2,7 @@
 
 from autodist.search.space.aspects._base import Aspect, Choice, ChoiceContext
 from autodist.search.space.aspects._compression import Compression
+from autodist.search.space.aspects._mixed_shards import MixedShards
 from autodist.search.space.aspects._partition_aspect import Partitioning
 from autodist.search.space.aspects._serving import LocalAggregators, Proxies, Staleness
 from autodist.search.space.aspects._synchronizer import Synchronization
@@ -11,6 +12,7 @@ __all__ = ["ASPECTS", "Aspect", "Choice", "ChoiceContext"]
 ASPECTS: tuple[Aspect, ...] = (
     Partitioning(),
     Synchronization(),
+    MixedShards(),
     LocalAggregators(),
     Proxies(),
     Staleness(),

@@ -20,11 +20,19 @@ class Aspect(abc.ABC):
     changes_results: ClassVar[bool] = False
     """Whether its options train differently from one device: such aspects are left out unless they are asked for."""
 
+    is_seldom_worth_it: ClassVar[bool] = False
+    """Whether its options multiply the space and win little: such aspects are left out unless they are asked for."""
+
     is_simulated: ClassVar[bool] = True
     """Whether simulators know what its options take; of others only trials tell."""
 
     words: ClassVar[frozenset[str]]
     """The names of its options in rules, parameters aside; see :func:`words_of`."""
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether a search looks at it without being asked to."""
+        return not (self.changes_results or self.is_seldom_worth_it)
 
     @abc.abstractmethod
     def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
