@@ -67,7 +67,7 @@ def sized_shapes(
 
 
 class SizeProgram:
-    """What a step computes from its shapes, each computation once: layers that are alike ask for the same.
+    """Computations of a step from its shapes, each of them once: layers that are alike ask for the same.
 
     Args:
         given: By name with the number of the output, the values that are known already.

@@ -99,14 +99,14 @@ class StepTensors:
         return [normalize(tensor) for tensor in data_inputs(node)]
 
     def signature(self, node: Any) -> Signature:
-        """What a node is asked to compute."""
+        """A node as its description sees it."""
         inputs = self.inputs(node)
         shapes = tuple(self._sizes.shape(tensor) for tensor in inputs)
         made = tuple(self._sizes.shape(tensor_name(node.name, k)) for k in range(self.outputs_of(node.name)))
         return Signature(node.op, shapes, made, node.attr, lambda place: self._sizes.numbers(inputs[place]))
 
     def sort(self, node: Any) -> Hashable:
-        """What is equal for nodes that compute the same of tensors of the same shapes."""
+        """A key that is equal for nodes that compute the same of tensors of the same shapes."""
         asked = self.signature(node)
         attributes = sorted((key, value.SerializeToString()) for key, value in node.attr.items() if key[0] != "_")
         numbers = (asked.constant(place) for place in range(len(asked.inputs)))
@@ -158,7 +158,7 @@ class StepTensors:
                     kept.add(self.alike.of(name))
 
     def _as_large(self, name: str) -> list[str]:
-        """What a node computes element by element, and what of its inputs has the same shape."""
+        """The result of a node that computes element by element, and its inputs of the same shape."""
         node, shape = self.nodes[name], self.shapes.get(name)
         if shape is None or meaning(node.op).kind is not Kind.ELEMENTWISE:
             return []
