@@ -92,6 +92,12 @@ class VariableConfig:
         return self.shards[0].synchronizer
 
     @property
+    def kinds(self) -> str:
+        """The kinds of its shards' synchronizers, in words: ``PS``, or ``PS and AllReduce``."""
+        names = (type(shard.synchronizer).__name__.removesuffix("Synchronizer") for shard in self.shards)
+        return " and ".join(dict.fromkeys(names))
+
+    @property
     def is_factored(self) -> bool:
         """Whether sufficient factors travel instead of its gradient: by the synchronizer, or as an encoder."""
         return any(shard.synchronizer.sends_factors or is_factors(shard.compressor) for shard in self.shards)
@@ -205,8 +211,8 @@ class Strategy:
     @property
     def mixture(self) -> str:
         """The parts of the strategy, in words, as ``2 PS, 1 AllReduce over tcp, 1 cut``."""
-        kinds = Counter(type(config.synchronizer).__name__ for config in self.variables)
-        parts = [f"{count} {kind.removesuffix('Synchronizer')}" for kind, count in kinds.most_common()]
+        kinds = Counter(config.kinds for config in self.variables)
+        parts = [f"{count} {kind}" for kind, count in kinds.most_common()]
         cut = sum(config.partition is not None for config in self.variables)
         carriers = f" over {' and '.join(self.carriers)}" if self.carriers else ""
         return ", ".join(parts) + carriers + (f", {cut} cut" if cut else "")
