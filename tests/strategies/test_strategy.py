@@ -286,4 +286,4 @@ def test_groups_are_numbered_and_keep_the_order_of_their_members():
 
 
 def test_what_a_strategy_consists_of_in_words():
-    assert SMALL.mixture == "1 PS, 1 AllReduce over collective, 1 cut"
+    assert SMALL.mixture == "1 PS, 1 AllReduce and Broadcast over collective, 1 cut"
