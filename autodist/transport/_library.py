@@ -93,7 +93,7 @@ def refuse(question: str, tensors: int, rank: int, words: str) -> bool:
     Returns:
         Whether they could be sent; else the workers are connected no more.
     """
-    said = words.encode(errors="replace").replace(b"\0", b"")[:_MOST_WORDS]
+    said = words.encode(errors="replace").replace(b"\0", b"")[:_MOST_WORDS] or b"it gave no reason"
     return bool(_library().autodist_refuse(question.encode(), tensors, rank, said))
 
 

@@ -114,10 +114,10 @@ def _called(endpoint: Endpoint, rank: int, other: int, secret: bytes, until_s: f
             connection.settimeout(_left_s(until_s))
             nonce = secrets.token_bytes(NONCE_BYTES)
             connection.sendall(hello(rank, nonce))
-            why = difference(_received(connection, len(OPENING)))
+            why = difference(_received(connection, len(OPENING), until_s))
             if why is not None:
                 raise ConnectionError(f"the listener there {why}; all hosts need the same version of AutoDist")
-            challenge = _received(connection, NONCE_BYTES + PROOF_BYTES)
+            challenge = _received(connection, NONCE_BYTES + PROOF_BYTES, until_s)
             theirs, told = challenge[:NONCE_BYTES], challenge[NONCE_BYTES:]
             if not hmac.compare_digest(told, proof(secret, b"listens", rank, other, nonce, theirs)):
                 raise ConnectionError("the listener there is not of this run")
@@ -132,9 +132,10 @@ def _called(endpoint: Endpoint, rank: int, other: int, secret: bytes, until_s: f
     return Connection(connection, encryption_key(secret, rank, other, nonce, theirs))
 
 
-def _received(connection: socket.socket, size: int) -> bytes:
+def _received(connection: socket.socket, size: int, until_s: float) -> bytes:
     found = b""
     while len(found) < size:
+        connection.settimeout(_left_s(until_s))  # in all: one that drips would begin it anew with each byte
         part = connection.recv(size - len(found))
         if not part:
             raise ConnectionError("the other end has closed the connection")

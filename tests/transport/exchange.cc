@@ -277,16 +277,18 @@ void refuse_and_withdraw() {
   expect_all(received.output, 0, 3000, 7);
 }
 
-// Words that are longer than any refusal.
-void refuse_at_length() {
-  const Pairs pairs;
-  Transport transport(0, plain(pairs.of(0)), kShares, std::vector<bool>(kCount, false));
-  Task task;
-  Call call = task.call(5, Call::Kind::kReceive, 0, 0);
-  call.targets = {1};
-  transport.start(std::move(call));
-  put(pairs.ends[1][0], {5, 0, 5000, 0, 5000, 0, Kind::kRefusal}, std::vector<char>(5000));
-  expect(task.wait().find("worker 1 is lost: it sent what is no refusal") == 0, "who sends it is named");
+// Words that are longer than any refusal, and none at all.
+void refuse_without_reason() {
+  for (const uint32_t size : {5000u, 0u}) {
+    const Pairs pairs;
+    Transport transport(0, plain(pairs.of(0)), kShares, std::vector<bool>(kCount, false));
+    Task task;
+    Call call = task.call(5, Call::Kind::kReceive, 0, 0);
+    call.targets = {1};
+    transport.start(std::move(call));
+    put(pairs.ends[1][0], {5, 0, size, 0, size, 0, Kind::kRefusal}, std::vector<char>(size));
+    expect(task.wait().find("worker 1 is lost: it sent what is no refusal") == 0, "who sends it is named");
+  }
 }
 
 // Who has another key, or speaks in the clear, is turned away, and so are bytes that were changed on the way.
@@ -336,5 +338,5 @@ int main() {
   repeat_a_part();
   differ_in_size();
   refuse_and_withdraw();
-  refuse_at_length();
+  refuse_without_reason();
 }

@@ -175,3 +175,21 @@ def test_a_worker_that_can_not_be_reached_is_named():
         place = gone.getsockname()
     with listening("127.0.0.1") as listener, pytest.raises(LaunchError, match=f"worker 0 at .*, port {place[1]}"):
         connected(listener, 1, {0: Endpoint(*place)}, SECRET, 2.0)
+
+
+def test_a_listener_that_drips_is_not_heard_longer_than_the_time_in_all():
+    def drip():
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            for number in range(len(OPENING) + 64):
+                connection.sendall(OPENING[number : number + 1] or b"x")
+                time.sleep(0.3)
+
+    with listening("127.0.0.1") as listener, listening("127.0.0.1") as own:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(LaunchError, match=r"worker 1 can't connect to worker 0 .*: timed out"):
+            connected(own, 1, {0: Endpoint(*listener.getsockname())}, SECRET, 1.0)
+        assert time.monotonic() - began < 10
+        thread.join()

@@ -251,7 +251,8 @@ char* Receipt::place(int rank, const Header& header) {
   check_source(rank);
   if (is_refused_) throw Lost("it sent more than its tensor");
   if (header.kind == Kind::kRefusal) {
-    if (has_shape_ || header.length != header.total || header.total > kMostWords) throw Lost("it sent what is no refusal");
+    const bool is_whole = header.total > 0 && header.total <= kMostWords && header.length == header.total;
+    if (has_shape_ || !is_whole) throw Lost("it sent what is no refusal");
     refusal_.resize(header.total);
     return &refusal_[0];
   }

@@ -202,10 +202,12 @@ class Starting {
       Call call;
       call.kind = Call::Kind::kReceive;
       call.receive = [running = running_, k](const std::vector<int64_t>& shape, size_t size) -> char* {
-        size_t expected = running->element(k);
+        int64_t elements = 1;  // TensorFlow counts them so, and ends the process where that is not possible
         for (const int64_t dim : shape) {
-          if (dim < 0 || __builtin_mul_overflow(expected, static_cast<size_t>(dim), &expected)) return nullptr;
+          if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements)) return nullptr;
         }
+        size_t expected = running->element(k);
+        if (__builtin_mul_overflow(expected, static_cast<size_t>(elements), &expected)) return nullptr;
         return expected == size ? running->allocate(k, shape, size) : nullptr;
       };
       add(std::move(call), key + static_cast<uint64_t>(k));
