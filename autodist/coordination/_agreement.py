@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autodist.coordination._worker import Worker
+from autodist.error_text import said_by
 from autodist.errors import CaptureError, GraphError, TimedOut, UsageError
 
 if TYPE_CHECKING:  # launchers, and workers until they train, do without
@@ -207,7 +208,7 @@ def announce(strategy: Strategy, captured: CapturedStep, worker: Worker, number:
         _LOG.info("the batch has %s for %d replicas: %s nothing", _count(examples, "example"), replicas, idle)
     if worker.environment.run_dir is not None:
         strategy_file, graph_file = step_files(worker.environment.run_dir, number)
-        strategy.save(strategy_file)
+        _keep(strategy_file, strategy.save)
         _keep_graph(captured.graph, graph_file)
 
 
@@ -219,10 +220,15 @@ def step_files(run_dir: Path, number: int) -> tuple[Path, Path]:
 
 def keep_exchanged(exchanged: Sequence[Exchanged], worker: Worker, number: int) -> None:
     """Keep with the run what replicas of a step exchange before their gradients, for `autodist explain`."""
+    from autodist.documents import whole_file  # brings YAML, which few need
     from autodist.graph.layouts import Exchanged
 
+    def save(path: Path) -> None:
+        with whole_file(path) as draft:
+            Exchanged.save(exchanged, draft)
+
     if worker.is_chief and worker.environment.run_dir is not None:
-        Exchanged.save(exchanged, exchanged_file(step_files(worker.environment.run_dir, number)[1]))
+        _keep(exchanged_file(step_files(worker.environment.run_dir, number)[1]), save)
 
 
 def exchanged_file(graph_file: Path) -> Path:
@@ -231,13 +237,19 @@ def exchanged_file(graph_file: Path) -> Path:
 
 
 def _keep_graph(graph: TrainingGraph, path: Path) -> None:
-    """For `autodist explain` and `search`; what can't be kept is no reason to end a run."""
     size = graph.graph_def.ByteSize()
     if size > _LARGEST_KEPT_BYTES:
         _LOG.info("the graph is not kept: it has %.0f MB, most of it constants of the program", size / 1e6)
         return
+    _keep(path, graph.save)
+
+
+def _keep(path: Path, save: Callable[[Path], None]) -> None:
+    """Write a file for `autodist explain` and `search`; a full disk must not take the run with it."""
     try:
-        graph.save(path)
+        save(path)
+    except OSError as error:
+        _LOG.warning("`%s` can't be written: %s", path, said_by(error))
     except GraphError as error:
         _LOG.warning("%s", error.message)
 

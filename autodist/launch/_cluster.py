@@ -98,7 +98,8 @@ class ClusterLauncher(Launcher):
         """
         self.plan(job)  # says what is wrong before anything exists
         directory = RunDirectory.create(job.run_dir, job.attempt)
-        _keep_inputs(job, directory)
+        if job.attempt == 0:  # those of later attempts are the same, and the disk may be full by then
+            _keep_inputs(job, directory)
         try:
             hosts = [host.name for host in job.spec.hosts]
             what = {"script": job.words, "strategy": job.strategy or ""}
@@ -249,7 +250,8 @@ class _Run:
         result = RunResult(
             exit_code, failure, duration_s, self._directory.path, world_size, steps, checkpoint, away=away, tried=tried
         )
-        self._directory.write_summary(_summary(result, coordinator))
+        if why_not := self._directory.write_summary(_summary(result, coordinator)):
+            self._observer.notice(why_not)
         self._directory.event("ended", exit_code=exit_code)
         self._status.progressed(coordinator.progress())
         is_final = result.failure is None or exit_code == 2

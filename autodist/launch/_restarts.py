@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass, field, replace
 
 from autodist.coordination import CandidateNote, CheckpointNote, CoordinatorServer
+from autodist.error_text import said_by
 from autodist.errors import LaunchError
 from autodist.launch._base import Job, Launcher, RunObserver
 from autodist.launch._interrupts import Interrupts
@@ -81,8 +82,7 @@ class RestartingLauncher(Launcher):
                 attempts[-1] = replace(attempts[-1], exit_code=128 + interrupted, failure=None)
                 break
             if result is not None:
-                attempts[-1] = _put_aside(result, attempt, directory)
-                self.observer.notice(f"the logs of the failed attempt are in {directory.logs}/attempt-{attempt} now")
+                attempts[-1] = self._with_logs_aside(result, attempt, directory)
         return _conclusion(attempts, job)
 
     def _attempt(self, job: Job, is_last: bool) -> RunResult | None:
@@ -94,6 +94,17 @@ class RestartingLauncher(Launcher):
                 raise
             self.observer.notice(f"attempt {job.attempt + 1} could not be started: {error.message}")
             return None
+
+    def _with_logs_aside(self, result: RunResult, attempt: int, directory: RunDirectory) -> RunResult:
+        """Put the logs of an attempt aside, and return its result with the place where they are."""
+        try:
+            logs = directory.put_logs_aside(attempt)
+        except OSError as error:
+            self.observer.notice(f"the logs of the failed attempt stay in {directory.logs}: {said_by(error)}")
+            return result
+        self.observer.notice(f"the logs of the failed attempt are in {logs} now")
+        assert result.failure is not None
+        return replace(result, failure=replace(result.failure, log_path=logs / result.failure.log_path.name))
 
     def _pause(
         self, attempt: int, again: str, failed: RunResult, directory: RunDirectory, interrupts: Interrupts
@@ -129,13 +140,6 @@ def _again(
         return job
     graphs = None if job.dump_graphs is None else job.dump_graphs / f"attempt-{attempt}"
     return replace(job, attempt=attempt, cut=cut, left_out=left_out, run_dir=directory.path, dump_graphs=graphs)
-
-
-def _put_aside(result: RunResult, attempt: int, directory: RunDirectory) -> RunResult:
-    """Put the logs of an attempt aside, and return its result with the place where they are."""
-    logs = directory.put_logs_aside(attempt)
-    assert result.failure is not None
-    return replace(result, failure=replace(result.failure, log_path=logs / result.failure.log_path.name))
 
 
 def _is_over(result: RunResult) -> bool:

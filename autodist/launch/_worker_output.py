@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import FileIO
+from pathlib import Path
 
 from autodist.coordination import LAST_WORDS_MARK
 from autodist.launch.run_files import RunDirectory
@@ -102,7 +103,7 @@ class OutputPump:
         self._fed = 0
         self._taken = 0
         self._splitters: dict[tuple[int, bool], LineSplitter] = {}
-        self._logs: list[FileIO] = [directory.log(rank).open("ab", buffering=0) for rank in range(num_workers)]
+        self._logs: list[FileIO | None] = [self._opened(rank, directory.log(rank)) for rank in range(num_workers)]
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="output", daemon=True)
         self._thread.start()
@@ -133,8 +134,18 @@ class OutputPump:
         for (rank, _), splitter in self._splitters.items():
             for line in splitter.close():
                 self._hand_on(rank, line)
-        for log in self._logs:
+        for log in filter(None, self._logs):
             log.close()
+
+    def _opened(self, rank: int, path: Path) -> FileIO | None:
+        try:
+            return path.open("ab", buffering=0)
+        except OSError as error:
+            self._tell_of_missing(rank, error)
+            return None
+
+    def _tell_of_missing(self, rank: int, error: Exception) -> None:
+        self._on_line(rank, OutputLine(f"autodist: the log can't be written any more: {error}", is_error=True))
 
     def _take(self, piece: _Piece) -> None:
         key = (piece.rank, piece.is_error)
@@ -151,12 +162,14 @@ class OutputPump:
 
     def _write(self, rank: int, text: str) -> None:
         log = self._logs[rank]
+        if log is None:
+            return
         try:
             log.write(text.encode(errors="replace") + b"\n")
-        except (OSError, ValueError) as error:
-            if not log.closed:
-                self._on_line(rank, OutputLine(f"autodist: the log can't be written any more: {error}", is_error=True))
-                log.close()
+        except OSError as error:
+            self._tell_of_missing(rank, error)
+            log.close()
+            self._logs[rank] = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from autodist import carriers
+from autodist.documents import whole_file
+from autodist.error_text import said_by
 from autodist.errors import LaunchError, UsageError
 from autodist.launch._secrets import mask_command, mask_secrets, without_secrets
 from autodist.resource_spec import ResourceSpec
@@ -98,7 +100,11 @@ class RunDirectory:
         return self.logs / f"{rank}.log"
 
     def put_logs_aside(self, attempt: int) -> Path:
-        """Make room for the logs of a further attempt, and return where those of this one are now."""
+        """Make room for the logs of a further attempt, and return where those of this one are now.
+
+        Raises:
+            OSError: The disk is full, for one: the logs are where they were.
+        """
         aside = self.logs / f"attempt-{attempt}"
         for path in sorted(self.logs.glob("*.log")):
             aside.mkdir(exist_ok=True)
@@ -119,12 +125,12 @@ class RunDirectory:
         """Keep the variables that matter for a run; values of what looks like a secret are masked."""
         self._write_json("env.json", dict(sorted(mask_secrets(_telling(env)).items())))
 
-    def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Keep how the run ended."""
-        self._write_json("summary.json", summary)
+    def write_summary(self, summary: Mapping[str, Any]) -> str:
+        """Keep how the run ended; return why that can't be, or nothing: a full disk must not take the result along."""
+        return self._write_json("summary.json", summary)
 
     def amend_summary(self, **fields: object) -> None:
-        """Add to how the run ended."""
+        """Add to how the run ended, as far as that is kept."""
         path = self.path / "summary.json"
         summary = json.loads(path.read_text()) if path.is_file() else {}
         self.write_summary({**summary, **fields})
@@ -147,8 +153,14 @@ class RunDirectory:
             return ()
         return tuple(text.splitlines()[-num_lines:])
 
-    def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        (self.path / name).write_text(json.dumps(value, indent=2, default=str) + "\n")
+    def _write_json(self, name: str, value: Mapping[str, Any]) -> str:
+        """Write one of the files that tell of the run, whole or not at all; return why that can't be, or nothing."""
+        try:
+            with whole_file(self.path / name) as draft:
+                draft.write_text(json.dumps(value, indent=2, default=str) + "\n")
+        except OSError as error:
+            return f"`{self.path / name}` can't be written: {said_by(error)}"
+        return ""
 
 
 def _run_id_in(path: Path) -> str | None:
