@@ -2,8 +2,10 @@
 
 import errno
 import gc
+import json
 import os
 import shutil
+from dataclasses import asdict
 
 import keras
 import numpy as np
@@ -14,6 +16,7 @@ import autodist
 from autodist.coordination import Worker, WorkerEnvironment
 from autodist.errors import CheckpointFailed, UsageError
 from autodist.runtime.checkpoints import CheckpointKind, Checkpoints
+from autodist.runtime.checkpoints._own_files import OwnFile
 
 from .checkpoint_files import contents, files, names, newest, save
 
@@ -238,3 +241,50 @@ def small_model():
     model.compile("adam", "mse")
     model.optimizer.build(model.trainable_variables)
     return model
+
+
+def test_a_record_from_elsewhere_leads_to_no_other_place(checkpoints, tmp_path, caplog):
+    """Somebody knows a file of the user, and sends a directory of checkpoints that says it is AutoDist's own."""
+    save(checkpoints(), 3)
+    precious = tmp_path / "precious.index"
+    precious.write_text("a data set that everybody has")
+    record = tmp_path / "c" / ".autodist" / "record.json"
+    own = json.loads(record.read_text())
+    before = dict(own["checkpoints"])
+    for name, file in (("ckpt-9", "../precious.index"), ("../precious", "precious.index"), ("ckpt-9", str(precious))):
+        of = {"steps": 9, "standing": "leaving", "files": {file: asdict(OwnFile.of(precious))}}
+        record.write_text(json.dumps({**own, "checkpoints": {**before, name: of}}))
+        caplog.clear()
+        assert newest(checkpoints()) == (3, 3.0)
+        assert "record.json` is damaged" in caplog.text
+        assert precious.exists()
+
+
+def test_notes_that_would_be_in_another_place(checkpoints, tmp_path):
+    others = tmp_path / "others"
+    (others / "unfinished").mkdir(parents=True)
+    (others / "unfinished" / "mine").write_text("mine")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / ".autodist").symlink_to(others)
+    for use in (lambda: checkpoints().find(), lambda: save(checkpoints(), 3)):
+        with pytest.raises(UsageError, match="is a link"):
+            use()
+    assert (others / "unfinished" / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 3 GiB"),
+        tf.errors.ResourceExhaustedError(None, None, "out of memory"),
+        tf.errors.InternalError(None, None, "Could not allocate ndarray"),
+    ],
+)
+def test_what_the_memory_has_no_room_for_is_not_damaged(checkpoints, tmp_path, monkeypatch, error):
+    save(checkpoints(), 3, 6)
+    before = contents(tmp_path / "c")
+    monkeypatch.setattr(tf.train, "load_checkpoint", lambda path: raised(error))
+    with pytest.raises(CheckpointFailed, match=r"ckpt-[36]` can't be read at the moment") as refused:
+        checkpoints().find()
+    assert "memory" in refused.value.hint
+    assert contents(tmp_path / "c") == before

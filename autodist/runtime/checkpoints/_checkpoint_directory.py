@@ -149,6 +149,11 @@ class CheckpointFiles:
     def _open(self) -> None:
         """Get the directory for this process, see what of it is ours, and finish what one before has begun."""
         is_new = not self._directory.exists()
+        if self._own.is_symlink():
+            raise UsageError(
+                f"`{self._own}` is a link: what AutoDist writes and removes there would be files of another place",
+                hint="remove the link, or name another directory",
+            )
         if self._lock is None or not self._lock.is_held:
             self._own.mkdir(parents=True, exist_ok=True)
             wait_s = _RESTART_S if self._attempt else _LOCK_S

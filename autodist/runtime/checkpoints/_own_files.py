@@ -120,7 +120,7 @@ class OwnRecord:
     @classmethod
     def _from_json(cls, path: Path, content: Any) -> OwnRecord:
         checkpoints = {
-            name: OwnCheckpoint(int(of["steps"]), CheckpointState(of["standing"]), _files(of["files"]))
+            _plain(name): OwnCheckpoint(int(of["steps"]), CheckpointState(of["standing"]), _files(of["files"]))
             for name, of in content["checkpoints"].items()
         }
         listing = content["listing"] and OwnFile(**content["listing"])
@@ -189,7 +189,14 @@ class OwnRecord:
 
 
 def _files(content: dict[str, Any]) -> dict[str, OwnFile]:
-    return {str(name): OwnFile(**values) for name, values in content.items()}
+    return {_plain(name): OwnFile(**values) for name, values in content.items()}
+
+
+def _plain(name: str) -> str:
+    """A name in the directory: a record that comes from elsewhere must not lead to files in other places."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"`{name}` is not the name of a file")
+    return name
 
 
 def _as_json(files: dict[str, OwnFile]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ _DATA = re.compile(r"(.+)\.data-\d{5}-of-\d{5}")
 _NUMBERED = re.compile(r"(?:.*[-.])?ckpt-\d+(?:-\d+)?")
 _TABLE_ENDS_WITH = bytes.fromhex("57fb808b247547db")
 _BLOCK_BYTES = 1 << 20
+_NO_ARRAY = "Could not allocate ndarray"  # so TensorFlow says that there is no memory for a tensor's value
 _POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
 
 
@@ -84,7 +85,7 @@ def read_all(directory: Path, name: str) -> None:
 
 
 def _careful(directory: Path, name: str, read: Callable[[], T]) -> T:
-    """Tell a checkpoint that is damaged from one that a disk does not give away just now."""
+    """Tell a checkpoint that is damaged from one that can't be read just now, because of the disk or of the memory."""
     try:
         return read()
     except Exception as error:  # of a damaged file TensorFlow speaks in errors of every kind
@@ -92,10 +93,15 @@ def _careful(directory: Path, name: str, read: Callable[[], T]) -> T:
         first = error
     try:
         return read()  # what was wrong may have passed
-    except OSError as error:
-        raise _unreadable(directory / name, error) from error
     except Exception as error:
+        if isinstance(error, OSError) or _is_of_memory(error):
+            raise _unreadable(directory / name, error) from error
         raise DamagedCheckpoint(said_by(error)) from first
+
+
+def _is_of_memory(error: Exception) -> bool:
+    kinds = {"ResourceExhaustedError", "MemoryError"}
+    return not kinds.isdisjoint(kind.__name__ for kind in type(error).__mro__) or _NO_ARRAY in str(error)
 
 
 def _read_bytes(directory: Path, name: str) -> None:
@@ -108,10 +114,10 @@ def _read_bytes(directory: Path, name: str) -> None:
             raise _unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: OSError) -> CheckpointFailed:
+def _unreadable(path: Path, error: Exception) -> CheckpointFailed:
     return CheckpointFailed(
         f"the checkpoint `{path}` can't be read at the moment: {said_by(error)}",
-        hint="nothing was changed: check the disk and the file's permissions, and start again",
+        hint="nothing was changed: check the disk, the file's permissions and the free memory, and start again",
     )
 
 

@@ -2,16 +2,20 @@
 
 Whenever the process or the machine dies, the file or directory holds what it held before, or the new model: it is
 forced to the disk before the rename, and the rename after it. What is left of the new one besides is a
-`.unfinished-...`, over which the next one is written.
+`.unfinished-...`, over which the next one is written. Two processes that save the same model at once don't write into
+one file: the one that ends later has the last word.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
+import fcntl
 import functools
 import inspect
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -80,16 +84,16 @@ def whole_model(path: str | os.PathLike[str]) -> Iterator[str]:
     if (target.exists() and not target.is_file()) or not os.access(target.parent, os.W_OK):
         yield os.fspath(path)
         return
-    unfinished = _beside(target)
-    try:
-        yield str(unfinished)
-        if target.exists():
-            shutil.copymode(target, unfinished)
-        to_disk(unfinished)
-        unfinished.replace(target)
-        to_disk(target.parent)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with _beside(target) as unfinished:
+        try:
+            yield str(unfinished)
+            if target.exists():
+                shutil.copymode(target, unfinished)
+            to_disk(unfinished)
+            unfinished.replace(target)
+            to_disk(target.parent)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -106,32 +110,58 @@ def whole_model_folder(path: str | os.PathLike[str]) -> Iterator[str]:
     if target.is_mount() or Path.cwd().is_relative_to(target) or not target.parent.is_dir():
         yield os.fspath(path)
         return
-    unfinished = _beside(target)
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        yield str(unfinished)
-        _keep_others(target, unfinished)
-        tree_to_disk(unfinished)
-        _put(unfinished, target)
-        to_disk(target.parent)
-    finally:
+    with _beside(target) as unfinished:
         shutil.rmtree(unfinished, ignore_errors=True)
+        try:
+            yield str(unfinished)
+            _keep_others(target, unfinished)
+            tree_to_disk(unfinished)
+            _put(unfinished, target)
+            to_disk(target.parent)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _beside(target: Path) -> Path:
-    return target.with_name(f".unfinished-{target.name}")
+@contextlib.contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """Where a model is until it is whole: one name, which no killed process leaves twice, unless others save there."""
+    with contextlib.ExitStack() as stack:
+        other = "" if _is_alone(target.parent, stack) else f"{secrets.token_hex(4)}-"
+        yield target.with_name(f".unfinished-{other}{target.name}")
+
+
+def _is_alone(directory: Path, stack: contextlib.ExitStack) -> bool:
+    """Whether nobody else saves a model in a directory at the moment; others find out that somebody does."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        stack.callback(os.close, descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:  # where directories can't be locked, nobody can be told
+        return error.errno != errno.EWOULDBLOCK
+    return True
 
 
 def _keep_others(old: Path, new: Path) -> None:
-    """Link what only the old directory has into the new one."""
+    """Link what only the old directory has into the new one, also what it has in folders that both have."""
     for entry in old.iterdir() if old.is_dir() else ():
         kept = new / entry.name
-        if kept.exists():
+        is_folder = entry.is_dir() and not entry.is_symlink()
+        if is_folder and kept.is_dir() and not kept.is_symlink():
+            _keep_others(entry, kept)
+        elif kept.exists():
             continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.copytree(entry, kept, symlinks=True, copy_function=os.link)
+        elif is_folder:
+            shutil.copytree(entry, kept, symlinks=True, copy_function=_link)
         else:
-            os.link(entry, kept, follow_symlinks=False)
+            _link(entry, kept)
+
+
+def _link(old: str | Path, new: str | Path) -> None:
+    """Link a file, or copy it: not every file system has links, and not every file may be linked by everybody."""
+    try:
+        os.link(old, new, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(old, new, follow_symlinks=False)
 
 
 def _put(new: Path, target: Path) -> None:
