@@ -79,3 +79,21 @@ def test_a_session_that_the_program_has_given_up_is_not_kept_to_answer(ends):
     fresh = Session()
     answering.answer_from("scope", fresh.read)
     assert asked(asking, "kernel") == [0, 0, 0]
+
+
+@pytest.mark.parametrize("sent", [b"5", b"[", b"{}", b'{"sizes": [8]}', b"[" * 100_000])
+def test_what_is_no_answer_ends_with_the_name_of_who_was_asked(ends, sent):
+    asking, answering = ends
+    (connection,) = answering._answering
+    connection.sendall(len(sent).to_bytes(4, "big") + sent)
+    with pytest.raises(WorkerFailed, match="worker 1, where `kernel` lives, is gone: it has"):
+        asked(asking, "kernel")
+
+
+@pytest.mark.parametrize("sent", [b"5", b"[1, 2, 3]", b"[[], []]", b"{"])
+def test_what_is_no_question_is_not_answered(ends, sent):
+    asking, answering = ends
+    answering.answer_from("scope", Session().read)
+    asking._asked[1].sendall(len(sent).to_bytes(4, "big") + sent)
+    with pytest.raises(WorkerFailed):
+        asked(asking, "kernel")

@@ -1,14 +1,27 @@
-"""Several workers in this process: the example runs, and a cluster that is too large is refused."""
+"""Several workers in this process: the example runs, a cluster that is too large is refused, and nobody gets in."""
 
 import doctest
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from autodist.errors import UsageError
 from autodist.resource_spec import Host, ResourceSpec
+from autodist.runtime.session._binding import listens_everywhere
 from autodist.testing import InProcessCluster
 from autodist.testing._in_process import _in_process_cluster
+from autodist.testing._in_process._local_servers import server_targets
+from tests.runtime.test_admission import GREETED
+
+AS_NOBODY = f"""{GREETED}
+import os
+"".encode("idna")  # loads what this user may not read
+os.setuid(65534)
+print(*(is_greeted("127.0.0.1", int(port)) for port in sys.argv[1:]))
+"""
 
 
 def test_the_example_runs():
@@ -21,3 +34,12 @@ def test_too_large_a_cluster_is_refused(cpus):
     spec = ResourceSpec(tuple(Host(f"h{k}", f"h{k}", cpus=count) for k, count in enumerate(cpus)))
     with pytest.raises(UsageError, match=f"the cluster has {len(cpus)} hosts with up to {max(cpus)} devices"):
         InProcessCluster(lambda x: x, [np.zeros((2, 1), np.float32)], "PS", spec)
+
+
+def test_its_servers_hear_this_user_alone():
+    ports = [target.rpartition(":")[2] for target in server_targets()]
+    assert not any(listens_everywhere(int(port)) for port in ports)
+    if os.geteuid():
+        pytest.skip("only root can be another user")
+    told = subprocess.run([sys.executable, "-c", AS_NOBODY, *ports], capture_output=True, text=True, timeout=60)
+    assert told.stdout.split() == ["False"] * len(ports), told.stderr

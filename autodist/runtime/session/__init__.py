@@ -1,5 +1,7 @@
 """The session of a worker: its TensorFlow server, carriers, and what workers ask each other for."""
 
+from autodist.runtime.session._admission import admit_only
+from autodist.runtime.session._binding import binding_to
 from autodist.runtime.session._open_carriers import open_carriers
 from autodist.runtime.session._orderings import keep_orderings_in_functions, keep_orderings_in_session
 from autodist.runtime.session._remote_values import REMOTE_VALUES
@@ -12,6 +14,8 @@ __all__ = [
     "Server",
     "SessionConnections",
     "SessionHost",
+    "admit_only",
+    "binding_to",
     "keep_orderings_in_functions",
     "keep_orderings_in_session",
     "number_requests_by_one_generator",

@@ -116,7 +116,7 @@ class _RemoteValues:
 
     def _answer(self, connection: socket.socket) -> None:
         """Answer one other worker until it leaves."""
-        with contextlib.suppress(OSError, ValueError), connection:
+        with contextlib.suppress(OSError, ValueError, TypeError), connection:  # what is no question ends it as well
             while True:
                 container, names = json.loads(_received_message(connection, None))
                 self._tell(connection, container, names)
@@ -156,19 +156,29 @@ def _see_log(rank: int) -> str:
 def _asked(connection: socket.socket, container: str, wanted: Sequence[Wanted], until_s: float) -> list[np.ndarray]:
     connection.settimeout(_left_s(until_s))
     _send_message(connection, [container, [name for name, _, _ in wanted]])
-    told = json.loads(_received_message(connection, until_s))
+    told = _answer_in(_received_message(connection, until_s))
     if "error" in told:
         raise WorkerFailed(
             f"another worker could not read `{wanted[0][0]}`: {told['error']}",
             hint="read variables while all workers are in the scope, or after all have left it",
         )
     values = [aligned_empty(shape, dtype) for _, shape, dtype in wanted]
-    if told["sizes"] != [value.nbytes for value in values]:
+    if told.get("sizes") != [value.nbytes for value in values]:
         raise ConnectionError("it has variables of other sizes")
     for value in values:
         if value.nbytes:
             _fill(connection, _bytes(value), until_s)
     return values
+
+
+def _answer_in(content: bytes) -> dict[str, Any]:
+    try:
+        told = json.loads(content)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        raise ConnectionError("it has sent what is no answer")
+    return told
 
 
 def _bytes(value: np.ndarray) -> memoryview:

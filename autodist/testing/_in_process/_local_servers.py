@@ -1,14 +1,24 @@
-"""TensorFlow servers in this process, by which the sessions of several workers see each other's devices."""
+"""TensorFlow servers in this process, by which the sessions of several workers see each other's devices.
+
+They run code for everybody that connects, so they listen on the loopback, and to this process' user alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import socket
+from collections.abc import Sequence
 from typing import Any
 
-from autodist.runtime.session import keep_orderings_in_session, number_requests_by_one_generator
+from autodist.runtime.session import (
+    admit_only,
+    binding_to,
+    keep_orderings_in_session,
+    number_requests_by_one_generator,
+)
 
+_LOOPBACK = "127.0.0.1"
 MOST_WORKERS = 4
 MOST_DEVICES = 2  # CPU devices of each
 
@@ -16,17 +26,22 @@ MOST_DEVICES = 2  # CPU devices of each
 @functools.cache
 def server_targets() -> tuple[str, ...]:
     """Where the sessions of workers connect to, by rank. The servers live as long as this process."""
-    import tensorflow as tf
-
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(MOST_WORKERS)]
         for held in sockets:
-            held.bind(("127.0.0.1", 0))
-        addresses = [f"127.0.0.1:{held.getsockname()[1]}" for held in sockets]
-    cluster = tf.train.ClusterSpec({"worker": addresses})
+            held.bind((_LOOPBACK, 0))
+        ports = [held.getsockname()[1] for held in sockets]
     assert number_requests_by_one_generator(), "else requests of several servers of a process get one number"
-    servers = [tf.distribute.Server(cluster, task_index=k, config=session_config()) for k in range(MOST_WORKERS)]
-    return tuple(server.target for server in servers)
+    return tuple(_started(ports, rank) for rank in range(MOST_WORKERS))
+
+
+def _started(ports: Sequence[int], rank: int) -> str:
+    import tensorflow as tf
+
+    cluster = tf.train.ClusterSpec({"worker": [f"{_LOOPBACK}:{port}" for port in ports]})
+    admit_only(ports[rank], ())
+    with binding_to(_LOOPBACK, ports[rank]):
+        return str(tf.distribute.Server(cluster, task_index=rank, config=session_config()).target)
 
 
 def session_config() -> Any:
