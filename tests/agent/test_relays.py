@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import time
 
-from tests.agent.workbench import agent_here, python, run, spawn
+from tests.agent.workbench import NOBODY, agent_here, needs_root, python, run, spawn
 
 CLIENT = """
 import os, socket, sys
@@ -46,6 +46,28 @@ def test_workers_reach_the_launchers_side():
                 assert await events.exit_of(rank) == (0, None)
                 assert events.text(rank).decode() == f"hello {rank}"
             assert len(connections) == 4
+
+    run(test())
+
+
+@needs_root
+def test_other_users_of_the_machine_reach_nothing_and_take_no_room():
+    """They held as many connections as an agent passes on, and its workers could not begin."""
+    stranger = f"import encodings.idna, os, socket\nos.setuid({NOBODY})\n"
+    many = "held = [socket.create_connection(('127.0.0.1', int(sys.argv[1]))) for _ in range(600)]"
+    holds = f"import sys, time\n{many}\nos.write(1, b'hold')\ntime.sleep(60)"
+
+    async def test():
+        async with echo() as (port, connections), agent_here() as (agent, events):
+            here = await agent.relay("127.0.0.1", port)
+            for rank, text in enumerate((CLIENT, holds)):
+                await agent.spawn(rank, [*python(stranger + text), str(here), "let me in"], {}, "/")
+            await events.exit_of(0)
+            await events.until(lambda: b"hold" in events.text(1))
+            await agent.spawn(2, [*python(CLIENT), str(here), "hello"], {}, "/")
+            assert await events.exit_of(2) == (0, None)
+            assert (events.text(0).count(b"let me in"), events.text(2)) == (0, b"hello")
+            assert len(connections) == 1
 
     run(test())
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from autodist.agent.holder._calls import CallError, call
 from autodist.agent.holder._directory import list_files, make_part, path_below
+from autodist.agent.holder._loopback_user import is_of_others
 from autodist.agent.holder._workers import CannotStart, start_worker
 from autodist.agent.protocol import CHUNK_BYTES, FrameError, Kind, Stream, StreamReset, encode_json, join
 
@@ -149,7 +150,9 @@ class Requests:
         return port
 
     async def _accept(self, relay: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._holder.streams) >= _MOST_CONNECTIONS:
+        # Others on this machine must neither reach the launcher's side, nor take the room of the workers.
+        ends = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+        if ends[0] is None or is_of_others(*ends) or len(self._holder.streams) >= _MOST_CONNECTIONS:
             writer.transport.abort()
             return
         stream = self._holder.streams.open(self._next_stream)
