@@ -161,14 +161,13 @@ class Exchanges:
         rank = len(self._plan.shapes.shape(tensor) or ())
         front = [cut.dim, *(d for d in range(rank) if d != cut.dim)]
         found = [
-            self._rows_first(f"replica_{r}/autodist/rows/{label}", v, cut, front, dtype, r)
-            for r, v in enumerate(values)
+            self._rows_first(f"replica_{r}/autodist/rows/{label}", v, cut, front, dtype) for r, v in enumerate(values)
         ]
         local = self._out.concat(f"autodist/local/{label}", found, dtype)
         gathered = self._point(label, Combine.CONCAT, local, dtype, None)
-        return self._in_place(gathered, tensor, cut, front, dtype)
+        return self._in_place(gathered, cut, front, dtype)
 
-    def _rows_first(self, name: str, value: str, cut: Cut, front: list[int], dtype: str, replica: int) -> str:
+    def _rows_first(self, name: str, value: str, cut: Cut, front: list[int], dtype: str) -> str:
         value = self._out.transpose(f"{name}/front", value, front, dtype)
         if cut.outer == 1:
             return value
@@ -178,7 +177,7 @@ class Exchanges:
         apart = self._out.add("Reshape", f"{name}/apart", [value, split], T=dtype, Tshape="int32")
         return self._out.transpose(f"{name}/rows", apart, [1, 0, *range(2, len(front) + 1)], dtype)
 
-    def _in_place(self, gathered: str, tensor: str, cut: Cut, front: list[int], dtype: str) -> str:
+    def _in_place(self, gathered: str, cut: Cut, front: list[int], dtype: str) -> str:
         value = gathered
         if cut.outer > 1:
             value = self._out.transpose(f"{gathered}/turned", value, [1, 0, *range(2, len(front) + 1)], dtype)
