@@ -40,9 +40,8 @@ class Watcher:
 
         domain = space.domain
         size = sum(v.size_bytes for v in domain.variables) / 1e6
-        self.console.notice(
-            f"graph: {counted(len(domain.variables), 'variable')}, {size:.1f} MB, {domain.batch_size} examples"
-        )
+        variables, examples = counted(len(domain.variables), "variable"), counted(domain.batch_size, "example")
+        self.console.notice(f"graph: {variables}, {size:.1f} MB, {examples}")
         self.console.notice(f"space: about 10^{space.log10_size:.0f} strategies; profile: {domain.profile.source}")
         for aspect in self._request.not_simulated:
             self.console.notice(

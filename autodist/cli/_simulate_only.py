@@ -27,6 +27,7 @@ from autodist.cli.options import (
     write_output,
 )
 from autodist.errors import UsageError
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -231,7 +232,7 @@ class _Content:
         trust = ", from sizes alone: trust the order, not the times" if profile == "estimated" else ""
         more = "; `--budget 1m` looks at more" if scored < result.wanted else ""
         yield f"nothing was measured: `{result.simulator}` predicts, by a profile that is {profile}{trust}"
-        yield f"{scored:,} proposals of {result.wanted:,} scored in {result.duration_s:.1f} s{more}"
+        yield f"{counted(scored, 'proposal')} of {result.wanted:,} scored in {result.duration_s:.1f} s{more}"
         if self.smaller is not None:
             yield f"the best uses only {', '.join(hosts_of(result.ranking.best.strategy))}: saved {self.smaller}"
         yield f"saved {self.path}"

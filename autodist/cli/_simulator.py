@@ -18,6 +18,7 @@ from autodist.cli._help import WholeGroup
 from autodist.cli._trials_command import open_store, store_option, the_study
 from autodist.cli.options import check_output, debug_option
 from autodist.errors import SimulatorError, UsageError
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from autodist.search import Comparison, DataSet
@@ -143,7 +144,8 @@ def fit(store: str, name: str, source: str | None, out: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     save_simulator(made, target)
     trials = sum(len(data.measured) for data in sets)
-    sys.stderr.write(f"{made.name}: learned from {trials} strategies of {len(sets)} graphs on clusters\n")
+    learned = f"{counted(trials, 'strategy', 'strategies')} of {counted(len(sets), 'graph')}"
+    sys.stderr.write(f"{made.name}: learned from {learned} on clusters\n")
     click.echo(f"saved {out}")
 
 

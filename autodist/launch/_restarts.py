@@ -13,6 +13,7 @@ from autodist.launch._base import Job, Launcher, RunObserver
 from autodist.launch._interrupts import Interrupts
 from autodist.launch.run_files import RunDirectory, end_restarts
 from autodist.report import CheckpointProgress, FailureKind, RunConsole, RunResult, TriedStrategy
+from autodist.wording import counted
 
 _USAGE_ERROR = 2
 _LONGEST_PAUSE_S = 60.0
@@ -185,8 +186,8 @@ def _repetition(result: RunResult) -> str:
     assert result.failure is not None
     step, _ = _position(result)
     return (
-        f"no further restart: worker {result.failure.rank} has failed twice in the same way after {step} steps, "
-        "without a new checkpoint in between"
+        f"no further restart: worker {result.failure.rank} has failed twice in the same way after "
+        f"{counted(step, 'step')}, without a new checkpoint in between"
     )
 
 

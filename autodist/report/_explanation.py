@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autodist.report._cells import common_name, fitted, megabytes, name_pattern, table_console
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -180,7 +181,7 @@ def _show_cost(cost: Cost, console: Console, show_all: bool) -> None:
     console.print(f"One step, {_assumptions(cost)}", soft_wrap=True)
     console.print(fitted(columns, console.width, right=_NUMBERS, shrink={"Host": 12}))
     more = len(cost.hosts) - len(hosts)
-    console.print(f"and {more} less busy hosts; `--all` shows each\n" if more else "", soft_wrap=True)
+    console.print(f"and {counted(more, 'less busy host')}; `--all` shows each\n" if more else "", soft_wrap=True)
     links = cost.links if show_all else cost.links[:_MANY_LINKS]
     columns = {
         "Link": [f"{link.sender} -> {link.receiver}" for link in links],
@@ -190,7 +191,7 @@ def _show_cost(cost: Cost, console: Console, show_all: bool) -> None:
     if links:
         console.print(fitted(columns, console.width, right=_NUMBERS, shrink={"Link": 20}))
         more = len(cost.links) - len(links)
-        console.print(f"and {more} less busy links; `--all` shows each\n" if more else "", soft_wrap=True)
+        console.print(f"and {counted(more, 'less busy link')}; `--all` shows each\n" if more else "", soft_wrap=True)
 
 
 def _show_exchanged(explanation: Explanation, console: Console, show_all: bool) -> None:
@@ -223,7 +224,7 @@ def _milliseconds(seconds: float) -> str:
 
 def _assumptions(cost: Cost) -> str:
     supposed = " (assumed, since it is unknown: give `--batch-size`)" if cost.is_batch_supposed else ""
-    told = [f"{cost.batch_size} examples in all{supposed}"]
+    told = [f"{counted(cost.batch_size, 'example')} in all{supposed}"]
     told += [
         f"{rows:,.0f} rows of {name}{' (a guess: one per example)' if name in cost.guessed else ''}"
         for name, rows in cost.rows.items()

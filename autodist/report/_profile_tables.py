@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from autodist.report._cells import fitted, table_console
 from autodist.report._search_console import milliseconds
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,7 +97,7 @@ def show_profile(sheet: ProfileSheet, console: Console | None = None, *, show_al
 
 def _totals(sheet: ProfileSheet) -> str:
     lines = {
-        "step": f"{milliseconds(sheet.step_s)} ms, forward and backward pass of {sheet.batch_size} examples"
+        "step": f"{milliseconds(sheet.step_s)} ms, forward and backward pass of {counted(sheet.batch_size, 'example')}"
         f" (estimate: {milliseconds(sheet.estimated_s)} ms)",
         "processor": f"{milliseconds(sheet.processor_s)} ms over all cores{_WAITED if sheet.is_disturbed else ''}",
         "device": sheet.device,
@@ -141,4 +142,4 @@ def _show_variables(variables: Sequence[VariableTimeRow], console: Console, show
     console.print(fitted(columns, console.width, right=right, shrink={"Variable": 16}))
     left_out = len(variables) - len(rows)
     if left_out:
-        console.print(f"and {left_out} variables with less to do; `--all` shows each", soft_wrap=True)
+        console.print(f"and {counted(left_out, 'variable')} with less to do; `--all` shows each", soft_wrap=True)

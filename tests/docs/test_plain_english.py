@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,6 +154,30 @@ def test_messages_are_in_plain_english():
         if not is_documentation and " " in text and "\nmount " not in text and "font:" not in text and found(text)
     ]
     assert odd == []
+
+
+NUMBER_OF = re.compile(
+    r" (?:trials|examples|variables|strategies|graphs|hosts|workers|replicas|steps|links|runs|files)\b"
+)
+# Where one alone is said otherwise, or can't be.
+ALWAYS_SEVERAL = {
+    "_tuner.py", "_batch_sizes.py", "_simulator.py: fewest strategies", "_cluster.py", "_runs.py", "_bundle.py",
+    "_deadlines.py", "_run_console.py", "_turns.py", "_utility.py", "_with_tiles.py", "_tiled_builder.py",
+    "_plan_tiling.py", "_search_watcher.py: space.log10_size strategies",
+}  # fmt: skip
+
+
+def test_one_of_something_is_not_told_as_several():
+    """No "1 trials": `autodist.wording.counted` puts a number before a noun."""
+    odd = set()
+    for folder in ("cli", "report", "launch", "search", "tuning"):
+        for file in sorted((ROOT / "autodist" / folder).rglob("*.py")):
+            for text in (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.JoinedStr)):
+                for number, after in itertools.pairwise(text.values):
+                    if isinstance(number, ast.FormattedValue) and isinstance(after, ast.Constant):
+                        noun = NUMBER_OF.match(str(after.value))
+                        odd |= {f"{file.name}: {ast.unparse(number.value)}{noun[0]}"} if noun else set()
+    assert {one for one in odd if one.partition(":")[0] not in ALWAYS_SEVERAL and one not in ALWAYS_SEVERAL} == set()
 
 
 def test_the_global_batch_size_is_called_by_its_name():

@@ -47,7 +47,7 @@ TRIALS = ROOT / "benchmarks" / "trials"
 SPEC = "autodist init -H worker1,worker2"
 PLAN = "echo '\"*\": {all_reduce: {}}' > plan.yml"
 SLURM = "export SLURM_JOB_ID=7 SLURM_JOB_NODELIST='h[1-2]' SLURM_TASKS_PER_NODE='2(x2)'"
-SSH = r"[ -f .ssh/config ] || printf 'Host h1\n  User root\n' > .ssh/config"
+SSH = r"printf '\nHost h1\n  Port 22\n' >> .ssh/config"
 # What is there before a page's commands are typed on the machine from which four others are used: script and commands.
 BEFORE = {
     "docs/compressors.md": (STEP, ""),
@@ -140,7 +140,7 @@ def test_commands_of_a_page_work(page: str, emulate: Callable[..., Any]):
         lines += ["rm -f cluster.yml"] * command.startswith("autodist init")
         expected = ENDS_WITH.get(command, 0)
         lines.append(f"ended=0; {command} || ended=$?; [ $ended = {expected} ]")
-    typed = cluster.command("head", ["bash", "-c", "\n".join(lines).replace("worker", "h")])
+    typed = cluster.command("head", ["bash", "-c", re.sub(r"worker(?=\d)", "h", "\n".join(lines))])
     done = subprocess.run(typed, capture_output=True, text=True, timeout=570, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -36,7 +36,8 @@ def _spread(spread: tuple[float, float]) -> str:
 
 def facts(summary: Summary) -> dict[str, str]:
     """The texts below the headline, by name."""
-    graph = f"{summary.num_variables} variables, {megabytes(summary.size_bytes)} MB, {summary.batch_size} examples"
+    size, examples = megabytes(summary.size_bytes), counted(summary.batch_size, "example")
+    graph = f"{counted(summary.num_variables, 'variable')}, {size} MB, {examples}"
     best = f"trial {summary.best.number} of study {summary.best_study}, {short_name(summary.best.origin)}"
     found = {}
     if summary.standings and summary.num_found:

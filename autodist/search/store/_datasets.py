@@ -16,6 +16,7 @@ from autodist.search.store._retargeting import hardware_of
 from autodist.search.store._store import Known, Study, TrialStore
 from autodist.search.store._trials import Trial, mean_s
 from autodist.simulator import Domain, MeasuredStrategies, accuracy_of
+from autodist.wording import counted
 
 
 @dataclass(frozen=True)
@@ -108,4 +109,4 @@ def graph_of(store: TrialStore, study: Study) -> TrainingGraph:
 def _in_words(spec: ResourceSpec) -> str:
     speeds = sorted({host.bandwidth_gbps for host in spec.hosts})
     rates = f"{speeds[0]:g}" if len(speeds) == 1 else f"{speeds[0]:g} to {speeds[-1]:g}"
-    return f"{len(spec.hosts)} hosts, {rates} Gbit/s"
+    return f"{counted(len(spec.hosts), 'host')}, {rates} Gbit/s"
