@@ -52,6 +52,17 @@ def test_an_allocation_is_the_cluster_and_says_so_where_a_file_might_be_meant(
     assert "`--spec cluster.yml` takes the file" in capsys.readouterr().err
 
 
+def test_hosts_of_a_file_that_is_not_used_are_told(directory: Path, capsys: pytest.CaptureFixture[str]):
+    assert names(workers=2) == ["localhost", "localhost#1"]
+    assert capsys.readouterr().err == ""
+    (directory / "cluster.yml").write_text("nodes: [{address: e}]")
+    names(workers=2)
+    told = " ".join(capsys.readouterr().err.split())
+    assert told == "autodist: `--workers` says what the cluster is; `--spec cluster.yml` takes the file that is here"
+    assert names() == ["e"]
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("given", "first", "second"),
     [

@@ -76,6 +76,27 @@ def test_a_run_that_differs_fails_with_exit_code_3(script):
     assert "final/w" in result.stderr
 
 
+NORMALIZED = """
+import autodist, keras, numpy as np
+
+x = np.random.default_rng(0).normal(size=(16, 3)).astype(np.float32)
+with autodist.scope():
+    model = keras.Sequential([keras.Input([3]), keras.layers.BatchNormalization(name="evened"), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(x, x.sum(1, keepdims=True), batch_size=8, epochs=2, shuffle=False, verbose=0)
+"""
+
+
+@pytest.mark.slow  # tests/kernels/test_notes.py has the words, in every run
+def test_layers_that_differ_from_one_device_are_named(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(NORMALIZED)
+    result = run_cli(path, "--steps", 2, "--workers", 1, "--replicas", 2)
+    assert result.returncode == 3
+    assert "\nbatch normalization (`evened`) normalizes each replica's part of the batch by" in result.stderr
+    assert "change what is named above as it says, or leave it out, and certify again" in result.stderr
+
+
 @pytest.mark.slow  # as below, of real runs
 def test_weights_that_do_not_move_certify_nothing(script):
     certificate = certify(script, ["stands-still"], workers=1, replicas=2, steps=2)
