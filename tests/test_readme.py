@@ -22,14 +22,14 @@ ROOT = Path(__file__).parent.parent
 PAGES = [
     "README.md", "docs/getting_started.md", "docs/certify.md", "docs/keras.md", "docs/data.md", "docs/models.md",
     "docs/restarts.md", "docs/search.md", "docs/timeline.md", "docs/four_machines.md", "docs/which_strategy.md",
-    "docs/ecosystem.md", "docs/migration.md", "docs/api.md", "docs/auto.md", "docs/evaluation.md", "docs/studies.md",
+    "docs/ecosystem.md", "docs/migration.md", "docs/api.md", "docs/auto.md", "docs/studies.md",
     "benchmarks/README.md",
 ]  # fmt: skip
 # Of these, other tests do the same in every run.
 SLOW = {
     "docs/search.md", "docs/data.md", "docs/models.md", "docs/restarts.md", "docs/certify.md", "docs/timeline.md",
     "docs/four_machines.md", "docs/which_strategy.md", "docs/migration.md", "docs/ecosystem.md", "docs/auto.md",
-    "docs/evaluation.md", "docs/studies.md", "benchmarks/README.md",
+    "docs/studies.md", "benchmarks/README.md",
 }  # fmt: skip
 SLOW_COMMANDS = {
     "autodist run loop.py --workers 2",  # many tests have such loops
