@@ -177,7 +177,7 @@ def _answer_in(content: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict):
-        raise ConnectionError("it has sent what is no answer")
+        raise ConnectionError("its answer can't be read")
     return told
 
 
