@@ -17,8 +17,7 @@ OTHER_MEANINGS = {
     "worker/__main__.py", "coordination/_worker_environment.py",
     # kinds of spans, an attribute of operators, a file of /proc, columns of models
     "timeline/_spans.py", "timeline/_summary.py", "runtime/measuring/_worker_timeline.py",
-    "kernels/requests/_function_requests.py", "testing/_in_process/_local_streams.py", "runtime/session/_tcp_table.py",
-    "agent/holder/_loopback_user.py",
+    "kernels/requests/_function_requests.py", "testing/_in_process/_local_streams.py", "tcp_table.py",
     "simulator/features/_features.py", "simulator/features/_strategy_features.py",
 }  # fmt: skip
 

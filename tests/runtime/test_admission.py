@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from autodist.runtime.session import _admission, _tcp_table
+from autodist import tcp_table
 from autodist.testing import EmulatedCluster
 from autodist.transport import ips_of
 
@@ -94,9 +94,9 @@ def test_other_users_and_machines_are_turned_away_before_a_byte_is_read():
 
 
 def test_addresses_are_the_same_however_they_are_written():
-    assert _tcp_table._place("0100007F:1F90") == _tcp_table._place("0000000000000000FFFF00000100007F:1F90")
-    assert _tcp_table.ip_of("::ffff:10.0.0.1") == _tcp_table.ip_of("10.0.0.1")
-    assert str(_tcp_table.ip_of("fe80::1%eth0")) == "fe80::1"
+    assert tcp_table._place("0100007F:1F90") == tcp_table._place("0000000000000000FFFF00000100007F:1F90")
+    assert tcp_table.ip_of("::ffff:10.0.0.1") == tcp_table.ip_of("10.0.0.1")
+    assert str(tcp_table.ip_of("fe80::1%eth0")) == "fe80::1"
     assert ips_of("10.0.0.7") == {"10.0.0.7"}
     assert ips_of("no such name") == set()
 
@@ -106,6 +106,6 @@ def test_who_has_left_before_the_connection_is_accepted_is_not_taken_for_root():
         here = listener.getsockname()
         with socket.create_connection(here) as client:
             end = client.getsockname()
-            assert _admission._socket_of(end, here).user == os.geteuid()
+            assert tcp_table.socket_at(end, here).user == os.geteuid()
             client.sendall(b"a whole request")
-        assert _admission._socket_of(end, here).user is None
+        assert tcp_table.socket_at(end, here).user is None

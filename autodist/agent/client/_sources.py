@@ -24,6 +24,8 @@ mark: any shell can quote it."""
 _FILES = ("_processes", "_settings")
 _FOLDERS = ("protocol", "holder", "machine")
 """The packages that are sent; their modules import the standard library and each other only."""
+_SHARED = ("tcp_table",)
+"""Modules of AutoDist that are sent as well: they import the standard library only."""
 
 _FIRST = """
 import sys
@@ -88,4 +90,5 @@ def sources() -> dict[str, str]:
         files = [file for file in package.joinpath(folder).iterdir() if file.name.endswith(".py")]
         names = [f"autodist.agent.{folder}.{file.name.removesuffix('.py')}" for file in files]
         found.update(zip((name.removesuffix(".__init__") for name in names), files, strict=True))
+    found |= {f"autodist.{name}": importlib.resources.files("autodist") / f"{name}.py" for name in _SHARED}
     return {name: file.read_text("utf-8") for name, file in found.items()}

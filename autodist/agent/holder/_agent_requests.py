@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from autodist.agent.holder._calls import CallError, call
 from autodist.agent.holder._directory import list_files, make_part, path_below
-from autodist.agent.holder._loopback_user import is_of_others
 from autodist.agent.holder._workers import CannotStart, start_worker
 from autodist.agent.protocol import CHUNK_BYTES, FrameError, Kind, Stream, StreamReset, encode_json, join
+from autodist.tcp_table import socket_at
 
 if TYPE_CHECKING:
     from autodist.agent.holder._holder import Holder
@@ -152,13 +152,22 @@ class Requests:
     async def _accept(self, relay: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # Others on this machine must neither reach the launcher's side, nor take the room of the workers.
         ends = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
-        if ends[0] is None or is_of_others(*ends) or len(self._holder.streams) >= _MOST_CONNECTIONS:
+        if ends[0] is None or _is_of_others(*ends) or len(self._holder.streams) >= _MOST_CONNECTIONS:
             writer.transport.abort()
             return
         stream = self._holder.streams.open(self._next_stream)
         self._next_stream += 2
         self._holder.event("connected", relay=relay, stream=stream.number)
         await join(reader, writer, stream)
+
+
+def _is_of_others(peer: tuple[str, int], own: tuple[str, int]) -> bool:
+    """Whether a connection is certainly not of this process' user, nor of root."""
+    try:
+        found = socket_at(peer, own)
+    except OSError:  # another system
+        return False
+    return found is not None and not found.is_trusted
 
 
 def _text(error: BaseException) -> str:

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Collection
 from typing import Any
 
-from autodist.runtime.session._tcp_table import IpAddress, TcpSocket, ip_of, tcp_sockets
+from autodist.tcp_table import IpAddress, ip_of, socket_at
 from autodist.transport import RejectedPeers, redirect
 
 _LIBRARIES = "libtensorflow"
@@ -86,15 +86,9 @@ def _why_not(descriptor: int) -> str | None:
     addresses = _admitted.get(own[1])
     if addresses is None:  # none of ours
         return None
-    local = _socket_of(peer, own)
+    local = socket_at(peer, own)
     if local is None:  # its other end is on another machine
         return None if ip_of(peer[0]) in addresses else f"{ip_of(peer[0])}, which is not a machine of the cluster"
     if local.user is None:
         return "a process of this machine that has ended already"
-    return None if local.user in (os.geteuid(), 0) else f"user {local.user} of this machine"
-
-
-def _socket_of(end: tuple[str, int], other: tuple[str, int]) -> TcpSocket | None:
-    """The socket that is one end of a connection; None if it is not on this machine."""
-    places = [(ip_of(host), port) for host, port in (end, other)]
-    return next((found for found in tcp_sockets() if [found.own, found.other] == places), None)
+    return None if local.is_trusted else f"user {local.user} of this machine"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from autodist.runtime.session._tcp_table import IpAddress, tcp_sockets
+from autodist.tcp_table import IpAddress, tcp_sockets
 from autodist.transport import redirect, restore
 
 _LIBRARIES = "libtensorflow"

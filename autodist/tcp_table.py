@@ -1,14 +1,17 @@
-"""The TCP sockets of this machine, as Linux lists them in ``/proc/net/tcp``."""
+"""The TCP sockets of this machine, as Linux lists them in ``/proc/net/tcp``. Agents take this file along."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _LISTENING = "0A"
+
+__all__ = ["IpAddress", "TcpSocket", "ip_of", "socket_at", "tcp_sockets"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,11 @@ class TcpSocket:
     is_listening: bool
     user: int | None
 
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a process of this process' user has it, or one of root."""
+        return self.user in (os.geteuid(), 0)
+
 
 def tcp_sockets() -> Iterator[TcpSocket]:
     """Return all sockets of this machine, or of the network namespace that this process is in.
@@ -39,6 +47,16 @@ def tcp_sockets() -> Iterator[TcpSocket]:
         for line in file.read_text().splitlines()[1:] if file.exists() else ():
             _, own, other, state, _, _, _, user, _, inode, *_ = line.split()
             yield TcpSocket(_place(own), _place(other), state == _LISTENING, int(user) if int(inode) else None)
+
+
+def socket_at(end: tuple[str, int], other: tuple[str, int]) -> TcpSocket | None:
+    """Return the socket that is one end of a connection; None if it is not on this machine.
+
+    Raises:
+        OSError: The list can't be read.
+    """
+    places = [(ip_of(host), port) for host, port in (end, other)]
+    return next((found for found in tcp_sockets() if [found.own, found.other] == places), None)
 
 
 def ip_of(address: str) -> IpAddress:
