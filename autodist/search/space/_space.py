@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -244,4 +244,5 @@ class Space:
 def _ways(choice: Choice, hosts: int) -> float:
     """Decimal logarithm of the strategies of one choice: a server for each shard, or whether a group ends here."""
     kinds = choice.by_shard or (choice.synchronizer,) * num_shards(choice.partition)
-    return sum(math.log10(hosts if is_served(replace(choice, synchronizer=kind)) else 2) for kind in kinds)
+    served = {part.synchronizer: is_served(part) for part in choice.of_shards}
+    return sum(math.log10(hosts if served[kind] else 2) for kind in kinds)

@@ -47,8 +47,9 @@ class Choice:
     @property
     def of_shards(self) -> tuple[Choice, ...]:
         """The choices for single shards that it consists of, each once: for most variables there is one."""
-        kinds = dict.fromkeys(self.by_shard or (self.synchronizer,))
-        return tuple(replace(self, synchronizer=kind) for kind in kinds)
+        if not self.by_shard:
+            return (self,)  # a search asks for millions of these
+        return tuple(replace(self, synchronizer=kind) for kind in dict.fromkeys(self.by_shard))
 
 
 @dataclass(frozen=True)
