@@ -86,7 +86,7 @@ def test_what_is_no_answer_ends_with_the_name_of_who_was_asked(ends, sent):
     asking, answering = ends
     (connection,) = answering._answering
     connection.sendall(len(sent).to_bytes(4, "big") + sent)
-    with pytest.raises(WorkerFailed, match="worker 1, where `kernel` lives, is gone: it has"):
+    with pytest.raises(WorkerFailed, match="worker 1, where `kernel` lives, is gone: it"):
         asked(asking, "kernel")
 
 
