@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -139,3 +140,15 @@ def emulate(request):
 
     with contextlib.ExitStack() as stack:
         yield lambda *args, **options: stack.enter_context(EmulatedCluster(*args, **options))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 256 kB, which tests fill."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(directory)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, timeout=30).returncode:
+        pytest.skip("this process may not mount a file system")
+    yield directory
+    subprocess.run(["umount", "-l", str(directory)], check=True, timeout=30)

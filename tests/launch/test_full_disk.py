@@ -1,10 +1,5 @@
 """The disk of the launcher, where a run's logs and notes are, becomes full: the run goes on, and may start again."""
 
-import os
-import subprocess
-
-import pytest
-
 from autodist.launch import Job, LocalLauncher, RestartingLauncher
 from autodist.resource_spec import ResourceSpec
 from tests.processes import MARK
@@ -19,17 +14,6 @@ w.coordinator.barrier('full', 20.0)
 print('it is full', flush=True)
 if w.rank == 1 and os.environ['AUTODIST_ATTEMPT'] == '0': os.kill(os.getpid(), signal.SIGKILL)
 """
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    directory = tmp_path / "disk"
-    directory.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(directory)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True, timeout=30).returncode:
-        pytest.skip("this process may not mount a file system")
-    yield directory
-    subprocess.run(["umount", "-l", str(directory)], check=True, timeout=30)
 
 
 def test_the_run_goes_on_and_starts_again(bench, small_disk):

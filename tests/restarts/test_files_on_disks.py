@@ -60,18 +60,6 @@ def test_two_in_one_script_are_refused(checkpoints, tmp_path):
     assert names(tmp_path) == files(3)
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A disk with space for two checkpoints."""
-    directory = tmp_path / "disk"
-    directory.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(directory)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True, timeout=30).returncode:
-        pytest.skip("this process may not mount a file system")
-    yield directory
-    subprocess.run(["umount", "-l", str(directory)], check=True, timeout=30)
-
-
 def test_on_a_full_disk_older_checkpoints_are_kept(small_disk, caplog):
     checkpoints = Checkpoints(Worker(WorkerEnvironment()), small_disk / "c", 2, CheckpointKind.LOOP)
     value = {"value": tf.Variable(tf.zeros([5_000]))}

@@ -79,8 +79,8 @@ class SizeProgram:
         ...     one, other = tf.negative(shape, "one"), tf.negative(shape, "other")
         >>> program = SizeProgram({"shape:0": np.array([2, 3], np.int32)})
         >>> nodes = graph.as_graph_def().node
-        >>> program.add(nodes[1], 1), program.add(nodes[2], 1)
-        (True, False)
+        >>> for node in nodes[1:]:
+        ...     program.add(node, 1)
         >>> program.values()["other:0"].tolist()
         [-2, -3]
     """
@@ -94,23 +94,17 @@ class SizeProgram:
         self._first: dict[object, str] = {}
         self._made: dict[str, int] = {}
 
-    def add(self, node: Any, num_outputs: int) -> bool:
-        """Add a node that takes given values and results of nodes that were added before; False for another's twin."""
-        copy = self._graph_def.node.add()
-        copy.CopyFrom(node)
-        copy.device = ""
-        copy.attr.pop("_class", None)
-        del copy.input[:]
-        copy.input.extend(self._one_of(tensor) for tensor in data_inputs(node))
-        copy.name = ""
+    def add(self, node: Any, num_outputs: int) -> None:
+        """Add a node that takes given values and results of nodes that were added before."""
+        nodes = NodeList()
+        nodes.clone(node, "", map(self._one_of, data_inputs(node)))
+        [copy] = nodes.nodes
         first = self._first.setdefault(copy.SerializeToString(deterministic=True), node.name)
-        copy.name = node.name
         self._same.update({f"{node.name}:{k}": f"{first}:{k}" for k in range(num_outputs)})
-        if first != node.name:
-            del self._graph_def.node[-1]
-            return False
-        self._made[node.name] = num_outputs
-        return True
+        if first == node.name:
+            copy.name = node.name
+            self._graph_def.node.append(copy)
+            self._made[node.name] = num_outputs
 
     def _one_of(self, tensor: str) -> str:
         """The first tensor that is known to have the same value as this one."""

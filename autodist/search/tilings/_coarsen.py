@@ -65,7 +65,7 @@ class _Coarsening:
         self._step = tensors
         self._operators: dict[object, CoarseOperator] = {}
         self._whole: list[str] = []
-        self._sorts: dict[Hashable, tuple[tuple[Form, ...], bool]] = {}
+        self._known_forms: dict[Hashable, tuple[tuple[Form, ...], bool]] = {}
         roots = dict.fromkeys(tensors.alike.of(tensor) for tensor in tensors.shapes)
         self._number = {root: number for number, root in enumerate(roots)}
 
@@ -131,10 +131,10 @@ class _Coarsening:
 
     def _keep(self, node: Any, inputs: list[tuple[int, str]], outputs: list[tuple[int, str]]) -> None:
         step, operands = self._step, (*inputs, *outputs)
-        key = step.sort(node), tuple(place for place, _ in operands)
-        if key not in self._sorts:  # layers that are alike have many nodes of one sort
-            self._sorts[key] = self._forms(node, inputs, outputs)
-        forms, is_whole = self._sorts[key]
+        key = step.computation_key(node), tuple(place for place, _ in operands)
+        if key not in self._known_forms:  # layers that are alike have many nodes that compute the same
+            self._known_forms[key] = self._forms(node, inputs, outputs)
+        forms, is_whole = self._known_forms[key]
         if is_whole:
             self._whole.append(node.name)
         small = max(prod(step.shapes[tensor]) for _, tensor in operands) <= SMALL_ELEMENTS

@@ -105,7 +105,7 @@ class StepTensors:
         made = tuple(self._sizes.shape(tensor_name(node.name, k)) for k in range(self.outputs_of(node.name)))
         return Signature(node.op, shapes, made, node.attr, lambda place: self._sizes.numbers(inputs[place]))
 
-    def sort(self, node: Any) -> Hashable:
+    def computation_key(self, node: Any) -> Hashable:
         """A key that is equal for nodes that compute the same of tensors of the same shapes."""
         asked = self.signature(node)
         attributes = sorted((key, value.SerializeToString()) for key, value in node.attr.items() if key[0] != "_")

@@ -20,8 +20,8 @@ class Aspect(abc.ABC):
     changes_results: ClassVar[bool] = False
     """Whether its options train differently from one device: such aspects are left out unless they are asked for."""
 
-    is_seldom_worth_it: ClassVar[bool] = False
-    """Whether its options multiply the space and win little: such aspects are left out unless they are asked for."""
+    is_extra: ClassVar[bool] = False
+    """Whether it is left out unless it is asked for, because its options make the space much larger."""
 
     is_simulated: ClassVar[bool] = True
     """Whether simulators know what its options take; of others only trials tell."""
@@ -32,7 +32,7 @@ class Aspect(abc.ABC):
     @property
     def is_searched(self) -> bool:
         """Whether a search looks at it without being asked to."""
-        return not (self.changes_results or self.is_seldom_worth_it)
+        return not (self.changes_results or self.is_extra)
 
     @abc.abstractmethod
     def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:

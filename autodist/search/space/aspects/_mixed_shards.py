@@ -15,13 +15,13 @@ from autodist.strategies import AllReduceSynchronizer, PSSynchronizer, num_shard
 class MixedShards(Aspect):
     """Whether the first half of a variable's shards is on servers, while all workers have the others (figure 7.3).
 
-    What servers send and get goes by other ways than an all-reduce, which may be worth it if links differ. All parts of
-    a partition along one dim may be mixed, so there are half as many choices again.
+    Servers may be on hosts with fast links, while all hosts do their part of an all-reduce: where links differ, both
+    together may use them better. Every partition has such a variant, so there are up to half as many choices again.
     """
 
     name: ClassVar[str] = "mixed"
     words: ClassVar[frozenset[str]] = frozenset({"mixed"})
-    is_seldom_worth_it: ClassVar[bool] = True
+    is_extra: ClassVar[bool] = True
 
     def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
         """One synchronizer for all shards, and two where a server and an all-reduce can have the same carrier."""
