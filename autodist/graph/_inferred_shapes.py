@@ -63,6 +63,7 @@ def _take_in(graph: Any, graph_def: Any, replaced: Mapping[str, Any]) -> None:
     from tensorflow.python.client import pywrap_tf_session
     from tensorflow.python.framework import c_api_util
 
+    _forget_empty_attributes(graph_def)
     scope = c_api_util.ScopedTFImportGraphDefOptions()
     pywrap_tf_session.TF_ImportGraphDefOptionsSetValidateColocationConstraints(scope.options, False)
     for tensor, taken in replaced.items():
@@ -76,3 +77,10 @@ def _take_in(graph: Any, graph_def: Any, replaced: Mapping[str, Any]) -> None:
         raise ValueError(error.message) from error
     finally:
         pywrap_tf_session.TF_DeleteBuffer(buffer)
+
+
+def _forget_empty_attributes(graph_def: Any) -> None:
+    """Drop attributes without a value: who asks a node for an attribute that it lacks leaves one, and it is refused."""
+    for node in graph_def.node:
+        for name in [name for name, value in node.attr.items() if value.WhichOneof("value") is None]:
+            del node.attr[name]

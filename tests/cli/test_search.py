@@ -220,7 +220,7 @@ def test_rules_that_leave_nothing(shell):
             [TRAIN, "--simulator", "oracle"],
             "no simulator `oracle`, allowed: events, analytic, linear, rnn, gat, forest, ensemble, none, a file",
         ),
-        ([TRAIN, "--allow", "partition"], "there is no aspect `partition`, allowed: staleness, compressor"),
+        ([TRAIN, "--allow", "partition"], "there is no aspect `partition`, allowed: mixed, staleness, compressor"),
         ([TRAIN, "--budget", "soon"], "`soon` is not a time, write it like `90s`, `30m` or `2h`"),
         ([TRAIN, "--fix", "embedding"], "`embedding` pins nothing"),
         ([TRAIN, "--trial-timeout", "-1"], "the longest time of a trial is -1 s, it must be a number above 0"),
