@@ -111,22 +111,21 @@ class OfflineCommand:
             watcher.console.close()
         path = self.out or directory / "best.json"
         write_output(path, result.ranking.best.strategy.to_json())
-        smaller = self._save_smaller(result, path)
+        smaller = self._save_smaller(result, directory / f"{path.stem}-cluster.json")
         content = _Content(result, self.examples, path, smaller, self._next(path, smaller))
         click.echo(content.to_json()) if self.as_json else content.show()
         return 0
 
     @staticmethod
     def _save_smaller(result: OfflineResult, path: Path) -> Path | None:
-        """Write down the cluster of the best strategy, if it uses some of the hosts only."""
+        """Write down the cluster of the best strategy, if it uses some of the hosts only: a file of the run's own."""
         from autodist.search import cluster_of, hosts_of
 
         hosts = hosts_of(result.ranking.best.strategy)
         if len(hosts) == result.domain.spec.world_size:
             return None
-        smaller = path.with_name(f"{path.stem}-cluster.json")
-        smaller.write_text(cluster_of(result.domain.spec, hosts).to_json(), encoding="utf-8")
-        return smaller
+        path.write_text(cluster_of(result.domain.spec, hosts).to_json(), encoding="utf-8")
+        return path
 
     @property
     def _is_saved(self) -> bool:

@@ -151,6 +151,9 @@ nodes:
 
 def test_the_cheapest_may_be_for_some_of_the_hosts(shell, inside, saved):
     (shell.directory / "cluster.yml").write_text(PRICES)
+    theirs = shell.directory / "here" / "best-cluster.json"
+    theirs.parent.mkdir()
+    theirs.write_text("of the user")
     options = ("--simulate-only", "--proposals", "100", "--seed", "1", "--out", "here/best.json")
     result = inside("search", "graph.zip", *options, "--utility", "cost", "--examples", "12800", "--json")
     assert result.returncode == 0, result.stderr
@@ -162,12 +165,14 @@ def test_the_cheapest_may_be_for_some_of_the_hosts(shell, inside, saved):
     for ranked in whole:
         assert ranked["cost_per_epoch"] == pytest.approx(6 / 3600 * ranked["predicted_s"] * 100)
     assert "slow" not in found["best"]["hosts"]
-    assert found["cluster"] == "here/best-cluster.json"
-    assert found["next"].endswith("--spec here/best-cluster.json")
+    assert Path(found["cluster"]).name == "best-cluster.json"
+    assert Path(found["cluster"]).parent.name.startswith("search-"), "a folder of this search alone"
+    assert theirs.read_text() == "of the user"
+    assert found["next"].endswith(f"--spec {found['cluster']}")
     assert inside(*found["next"].split()[1:]).returncode == 0, "what comes next works"
 
     shown = inside("search", "graph.zip", *options, "--utility", "cost").stdout
-    assert f"the best uses only {', '.join(found['best']['hosts'])}: saved here/best-cluster.json" in shown
+    assert f"the best uses only {', '.join(found['best']['hosts'])}: saved runs/search-" in shown
     assert "Cost/1,000 steps" in shown
     shown = inside("search", "graph.zip", *options).stdout
     assert "best-cluster" not in shown, "the fastest uses all"
