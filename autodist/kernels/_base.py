@@ -55,6 +55,7 @@ class SyncPoint:
         dtypes: Dtypes of the tensors.
         shapes: Static shapes, None where not known.
         layer: How many other points lie before it: points of one layer don't wait for each other.
+        awaited: Whether other points lie behind it, so that the step goes on when its value is there.
         parts: Per local replica, what it adds to `local`; empty where `local` can't be taken apart.
         even: Whether the tensors to be concatenated have the same, static shape on all workers.
         scattered: Where it is a sum of which each worker gets its own rows, what that is made of; `local` are these
@@ -70,6 +71,7 @@ class SyncPoint:
     dtypes: tuple[str, ...]
     shapes: tuple[tuple[int | None, ...] | None, ...]
     layer: int = 0
+    awaited: bool = False
     parts: tuple[tuple[str, ...], ...] = ()
     even: bool = False
     scattered: Scattered | None = None

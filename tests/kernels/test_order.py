@@ -131,3 +131,39 @@ def test_strings_are_joined_whatever_carries_them(builder):
 
     arrays = (X, np.array(["word"] * 8, dtype=object))
     assert for_rank(step, 0, builder, arrays=arrays).outputs
+
+
+def test_what_no_one_waits_for_travels_together_and_what_the_step_needs_alone():
+    """Sums over the batch that the loss is made of may not wait for others, which exist only when it goes on."""
+    w = tf.Variable([[1.0], [2.0]], name="w")
+    kept = [tf.Variable(tf.zeros(2), name=f"kept{k}") for k in range(3)]
+
+    def step(x):
+        for power, one in enumerate(kept, start=1):
+            one.assign(tf.reduce_mean(x**power, axis=0))
+        scaled = x / tf.reduce_sum(tf.abs(x), axis=0) / tf.reduce_sum(x * x, axis=0)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(scaled @ w))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    step.variables = (w, *kept)
+    for rank in (0, 1):
+        graph = for_rank(step, rank, "AllReduce(communicator='tcp')")
+        points = [point for point in graph.points if point.variable is None]
+        message = {point.name: closest(graph, point.synced[0], "AutodistAllReduce") for point in points}
+        assert message["Mean"] == message["Mean_1"] == message["Mean_2"]
+        for name in ("Sum", "Sum_1"):
+            assert [other for other in message if message[other] == message[name]] == [name]
+
+
+def closest(graph, name, op):
+    """The nodes of a type that a node is made of, with none of the type between."""
+    found, left = set(), [name]
+    while left:
+        node = graph.nodes[left.pop()]
+        if node.op == op:
+            found.add(node.name)
+        else:
+            left.extend(map(node_of, node.input))
+    return found

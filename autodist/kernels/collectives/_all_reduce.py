@@ -22,7 +22,7 @@ from autodist.kernels.collectives._bit_packing import from_words, num_words, to_
 from autodist.strategies import AllReduceSynchronizer, Strategy, Synchronizer
 
 _JOINED_BYTES = 4 << 10
-"""Up to which a gradient costs more as a message of its own than by waiting for others."""
+"""Up to which a tensor costs more as a message of its own than by waiting for others."""
 _BUFFER_BYTES = 16 << 10
 _NUMBERS = re.compile("b?float|u?int")
 
@@ -52,12 +52,12 @@ class AllReduceGradients(Kernel):
                 # A point that depends on another one (an update that the next gradient sees) can't go with it.
                 label = f"group_{synchronizer.group}/layer_{point.layer}{_among(point)}"
                 groups.setdefault(label, (synchronizer.communicator, []))[1].append(point)
-        return _reduced(graph, groups, self.step, _JOINED_BYTES)
+        return _reduced(graph, groups, self.step)
 
 
 @dataclass(frozen=True)
 class AllReduceState(Kernel):
-    """Join what is no gradient: sizes, losses, metrics, statistics; all of one dtype and layer in one buffer.
+    """Join what is no gradient: sizes, losses, metrics, statistics; those of one dtype and layer in few buffers.
 
     Attributes:
         strategy: Says by which communicator.
@@ -78,19 +78,16 @@ class AllReduceState(Kernel):
             if point.variable is None:
                 label = f"state_{point.dtypes[0]}/layer_{point.layer}{_among(point)}"
                 groups.setdefault(label, (carrier, []))[1].append(point)
-        return _reduced(graph, groups, self.step, 0)
+        return _reduced(graph, groups, self.step)
 
 
-def _reduced(
-    graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoint]]], step: str, joined_bytes: int
-) -> DistributedGraph:
+def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoint]]], step: str) -> DistributedGraph:
     """The graph with each group's points joined over all workers.
 
     Args:
         graph: G.
         groups: By label, what carries the points, and these.
         step: Name of the compiled step.
-        joined_bytes: What is at most so large has company also where tensors are as well carried alone.
     """
     if graph.layout.world_size == 1 or not groups:
         return graph
@@ -102,7 +99,7 @@ def _reduced(
         carry = carriers.get(carrier).communicator(place)
         for dtype, sums in _by_dtype([p for p in points if p.combine is Combine.SUM]).items():
             name = f"autodist/all_reduce/{label}/{dtype}"
-            for label_of_message, together in _messages(sums, carry.joins_all, joined_bytes):
+            for label_of_message, together in _messages(sums, carry.joins_all):
                 message = f"{name}{label_of_message}"
                 is_static = all(map(_is_static, together))
                 inputs |= _fused(nodes, message, together, carry.all_reduce if is_static else carry.all_reduce_varying)
@@ -146,10 +143,10 @@ def _size_bytes(point: SyncPoint) -> int | None:
     return prod(sizes) * itemsize(point.dtypes[0]) if is_known and _NUMBERS.match(point.dtypes[0]) else None
 
 
-def _messages(points: Sequence[SyncPoint], joins_all: bool, joined_bytes: int) -> Iterator[tuple[str, list[SyncPoint]]]:
+def _messages(points: Sequence[SyncPoint], joins_all: bool) -> Iterator[tuple[str, list[SyncPoint]]]:
     """Points that travel together, with an end for the name: all of known sizes, or small ones one after the other."""
     if not joins_all:
-        yield from ((f"/{together[0].name}", together) for together in _buffers(points, joined_bytes))
+        yield from ((f"/{together[0].name}", together) for together in _buffers(points))
         return
     fixed = [point for point in points if _is_static(point)]
     if fixed:
@@ -157,13 +154,14 @@ def _messages(points: Sequence[SyncPoint], joins_all: bool, joined_bytes: int) -
     yield from ((f"/{point.name}", [point]) for point in points if not _is_static(point))  # as large as the batch
 
 
-def _buffers(points: Iterable[SyncPoint], joined_bytes: int) -> Iterator[list[SyncPoint]]:
+def _buffers(points: Iterable[SyncPoint]) -> Iterator[list[SyncPoint]]:
     """Points that travel together: small ones that follow each other, until a buffer is full."""
     small: list[SyncPoint] = []
     filled = 0
     for point in points:
         size = _size_bytes(point)
-        if size is None or size > joined_bytes:
+        is_urgent = point.variable is None and point.awaited  # others may exist only when the step has gone on
+        if size is None or size > _JOINED_BYTES or is_urgent:
             yield [point]
             continue
         if filled + size > _BUFFER_BYTES:

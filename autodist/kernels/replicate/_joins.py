@@ -354,7 +354,7 @@ def has_constant_part(analysis: StepAnalysis, tensor: str) -> bool:
 
 
 def with_layers(graph_def: Any, points: Sequence[SyncPoint]) -> tuple[SyncPoint, ...]:
-    """The points with their layers: a point lies after such of lower layers only.
+    """The points with their layers, and whether others lie behind them: a point lies after such of lower layers only.
 
     Gradients have one layer, unless one depends on another: it comes after that of the last state on their way,
     so that what the replicas join in the middle of a step does not part the groups in which gradients travel.
@@ -362,13 +362,18 @@ def with_layers(graph_def: Any, points: Sequence[SyncPoint]) -> tuple[SyncPoint,
     nodes = {node.name: node for node in graph_def.node}
     kind = {name: point.variable is not None for point in points for name in point.synced}
     depths: dict[str, tuple[int, int]] = {}
-    for name in StepAnalysis(graph_def, (), ()).order:
+    order = StepAnalysis(graph_def, (), ()).order
+    for name in order:
         sources = (node_of(tensor) for tensor in nodes[name].input)
         depth = max((depths[source] for source in sources if source in depths), default=(0, 0))
         depths[name] = depth if name not in kind else (depth[0] + 1, 0) if kind[name] else (depth[0], depth[1] + 1)
     place = {p.name: max((depths[name], p.variable is not None) for name in p.synced) for p in points}
     layers = {found: k for k, found in enumerate(sorted(set(place.values())))}
-    return tuple(replace(point, layer=layers[place[point.name]]) for point in points)
+    before: set[str] = set()
+    for name in reversed(order):
+        if name in kind or name in before:
+            before.update(map(node_of, nodes[name].input))
+    return tuple(replace(p, layer=layers[place[p.name]], awaited=not before.isdisjoint(p.synced)) for p in points)
 
 
 def _batch_dim(shape: tuple[int | None, ...] | None) -> int:
