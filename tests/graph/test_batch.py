@@ -63,6 +63,15 @@ APART = {
     "centred by the mean of data": lambda x: x - tf.reduce_mean(x, 0),
     "scaled by the maximum of data": lambda x: x / tf.reduce_max(tf.abs(x)),
     "mask": lambda x: tf.boolean_mask(x, x[:, 0] > 0),
+    "a mask written twice": lambda x: tf.boolean_mask(x, x[:, 0] > 0) - tf.boolean_mask(x @ W, x[:, 0] > 0),
+    "a mask of a mask": lambda x: (lambda a: tf.boolean_mask(a, a[:, 1] > 0))(tf.boolean_mask(x, x[:, 0] > -1)),
+    "noise for what a mask leaves": lambda x: tf.nn.dropout(tf.boolean_mask(x, x[:, 0] > 0), 0.5, seed=1),
+    "parts joined in one order": lambda x: tf.subtract(
+        *(tf.concat(tf.dynamic_partition(y, positive(x), 2), 0) for y in (x, x @ W))
+    ),
+    "as many rows as a mask leaves": lambda x: tf.zeros_like(tf.boolean_mask(x, x[:, 0] > 0)) + tf.fill(
+        [size(tf.boolean_mask(x, x[:, 0] > 0)), 2], 0.5
+    ),
     "mask of elements": lambda x: tf.boolean_mask(x, x > 0),
     "rows by number": lambda x: tf.gather(x, tf.where(x[:, 0] > 0)[:, 0]),
     "partition": lambda x: tf.dynamic_partition(x, positive(x), 2)[1],
@@ -79,6 +88,47 @@ MEETING = {
     "reversed": (lambda x: tf.reverse(x, [0]), "ReverseV2"),
     "reversed by a slice": (lambda x: x[::-1], "StridedSlice"),
     "rolled": (lambda x: tf.roll(x, 1, 0), "Roll"),
+    "masks of two kinds": (lambda x: tf.subtract(*(tf.boolean_mask(x, positive(x) == k) for k in (0, 1))), "Sub"),
+    "products of two kinds": (
+        lambda x: tf.matmul(*(tf.boolean_mask(x, positive(x) == k) for k in (0, 1)), transpose_a=True),
+        "MatMul",
+    ),
+    "two kinds side by side": (
+        lambda x: tf.concat([tf.boolean_mask(x, positive(x) == k) for k in (0, 1)], 1),
+        "ConcatV2",
+    ),
+    "parts of two kinds": (lambda x: tf.subtract(*tf.dynamic_partition(x, positive(x), 2)), "Sub"),
+    "parts joined in another order": (lambda x: x - tf.concat(tf.dynamic_partition(x, positive(x), 2), 0), "Sub"),
+    "kinds in branches": (
+        lambda x: (
+            tf.boolean_mask(x, positive(x) == 1)
+            - tf.cond(
+                W[0, 0] > 0, lambda: tf.boolean_mask(x, positive(x) == 0), lambda: tf.boolean_mask(x, x[:, 1] > 0)
+            )
+        ),
+        "Sub",
+    ),
+    "numbers among others": (
+        lambda x: tf.gather(x, tf.where(tf.boolean_mask(x, x[:, 0] > 0)[:, 1] > 0)[:, 0]),
+        "GatherV2",
+    ),
+    "half as many": (lambda x: tf.ones([size(x) // 2, 2]), "Fill"),
+    "one row more": (lambda x: tf.scatter_nd(tf.range(size(x))[:, None], x, [size(x) + 1, 2]), "ScatterNd"),
+    "segments up to the last that has any": (
+        lambda x: (lambda m: tf.math.segment_sum(tf.boolean_mask(x, m), tf.where(m)[:, 0]))(x > 0),
+        "SegmentSum",
+    ),
+    "passed on from turn to turn": (
+        lambda x: (
+            x @ W
+            - tf.while_loop(
+                lambda k, *_: k < 20,
+                lambda k, *values: (k + 1, tf.reduce_max(x @ W), *values[:-1]),
+                [0, *(tf.constant(0.0) for _ in range(9))],
+            )[-1]
+        ),
+        "Sub",
+    ),
     "sorted": (lambda x: tf.sort(x, axis=0), "TopKV2"),
     "cumulated": (lambda x: tf.cumsum(x, axis=0), "Cumsum"),
     "best": (lambda x: tf.math.top_k(x[:, 0], 2).values, "TopKV2"),
@@ -162,6 +212,7 @@ BY_ROW = sorted(
     set(APART)
     - {
         "dropout",
+        "noise for what a mask leaves",
         "centred by the sign of data",
         "centred by the mean of data",
         "scaled by the maximum of data",

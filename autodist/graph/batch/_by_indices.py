@@ -7,7 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from autodist.graph.batch._rows import EVERYWHERE, Call, Kind, Rows, Value
+from autodist.graph.batch._rows import (
+    EVERYWHERE,
+    Call,
+    Kind,
+    Rows,
+    Value,
+    of_same_examples,
+    one_selection,
+)
 from autodist.graph.operators import Access, Expression, Signature, expression_of, passes_on
 
 
@@ -44,13 +52,13 @@ def _index_of_batch(call: Call, expression: Expression) -> tuple[str, Rows] | No
     rows = [value for _, value in found]
     outer = {value.outer for value in rows} - {None}
     inner = {value.inner for value in rows} - {None}
-    if len(outer) > 1 or len(inner) > 1 or not _keeps_numbers(call, rows):
+    if len(outer) > 1 or len(inner) > 1 or not (_keeps_numbers(call, rows) and of_same_examples(*rows)):
         return None
     return index, replace(
         rows[0],
         outer=next(iter(outer), None),
         inner=next(iter(inner), None),
-        selected=any(value.selected for value in rows),
+        selection=one_selection(*rows),
     )
 
 

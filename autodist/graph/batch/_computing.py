@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
-from autodist.graph.batch._rows import EVERYWHERE, SYNCHRONIZED, Call, Kind, Rows, Rule, Value
+from autodist.graph.batch._rows import (
+    EVERYWHERE,
+    SYNCHRONIZED,
+    Batch,
+    Call,
+    Kind,
+    Rows,
+    Rule,
+    Value,
+    of_same_examples,
+    one_selection,
+)
 
 MET, DATA = Kind.MET, Kind.DATA
 
@@ -23,12 +35,14 @@ def _aligned(call: Call, positions: Sequence[int] | None = None) -> Rows | None:
         if isinstance(value, Rows):
             found.append(replace(value, dim=value.dim + rank - (own or 0)))
     first = found[0]
+    if not of_same_examples(*found):
+        return None
     if any(not _agree(first, other) or other.position is not None for other in found):
         return None
     at = next((r for r in found if r.outer is not None and r.inner is not None), first)
     if any(_has_other_size(call, k, at.dim - rank) for k in places):
         return None
-    return replace(at, selected=any(r.selected for r in found), position=None)
+    return replace(at, selection=one_selection(*found), position=None)
 
 
 def _agree(one: Rows, other: Rows) -> bool:
@@ -114,25 +128,38 @@ def _first_dims(call: Call, inputs: Sequence[int]) -> Value:
     places = [k for k, value in enumerate(call.values) if isinstance(value, Rows)]
     rows = [value for value in call.values if isinstance(value, Rows)]
     fits = set(places) <= set(inputs) and all(r.dim == 0 and r.position is None and _agree(r, rows[0]) for r in rows)
-    return rows[0] if fits else MET
+    return rows[0] if fits and of_same_examples(*rows) else MET
 
 
 def scattered(call: Call) -> Value:
-    """Sums of rows by numbers that each has: for each number the sum over the batch."""
+    """Sums of rows by numbers that each has: for each number the sum over the batch.
+
+    If these are numbers of the examples, there is a row for each, as long as there are to be as many rows as examples.
+    """
     rows = [value for value in call.values if isinstance(value, Rows)]
-    if any(r.dim != 0 or not _agree(r, rows[0]) for r in rows):
+    if any(r.dim != 0 or not _agree(r, rows[0]) for r in rows) or not of_same_examples(*rows):
         return MET
     numbers = [r for r in rows if r.position is not None]
     if call.result is not None and None not in call.result:
         return MET if numbers else DATA
-    ordered = numbers and all(n.position in (EVERYWHERE, 0) and n.stride == 1 for n in numbers)
-    return Rows(0) if ordered and call.result is not None and call.result[0] is None else MET
+    ordered = numbers and all(n.position in (EVERYWHERE, 0) and n.stride == 1 and n.among == "" for n in numbers)
+    has_all = ordered and call.result is not None and call.result[0] is None and _is_as_long_as_batch(call, numbers)
+    return Rows(0) if has_all else MET
+
+
+def _is_as_long_as_batch(call: Call, numbers: Sequence[Rows]) -> bool:
+    """Whether a result has a row for each example: as its shape says, or because the last number of all is the last."""
+    places = {"ScatterNd": 2, "UnsortedSegmentSum": 2, "DenseBincount": 1}
+    if call.node.op not in places:
+        return all(n.selection == "" for n in numbers)
+    length = call.sizes(places[call.node.op])
+    return bool(length) and length is not None and length[0] == Batch(Fraction(1))
 
 
 def segments(call: Call) -> Value:
     """Sums or means of a table's rows, by the numbers of the examples that they are for."""
     numbers = call.rows(2)
-    is_own = numbers is not None and numbers.position == EVERYWHERE and numbers.stride == 1
+    is_own = numbers is not None and numbers.position == EVERYWHERE and numbers.stride == 1 and numbers.among == ""
     return Rows(0) if is_own and call.values[0] is None else MET
 
 
@@ -140,13 +167,15 @@ def sparse_product(call: Call) -> Value:
     """``SparseTensorDenseMatMul``: rows of a sparse matrix, each by itself."""
     at, values, dense = call.rows(0), call.rows(1), call.values[3]
     flipped = call.node.attr["adjoint_a"].b
-    return Rows(0) if at and values and at.position == 0 and dense is None and not flipped else MET
+    is_own = at is not None and at.position == 0 and at.among == ""
+    return Rows(0) if is_own and values and dense is None and not flipped else MET
 
 
 def sparse_to_dense(call: Call) -> Value:
     """``SparseToDense``: what is at the coordinates of an example is the example's."""
     at = call.rows(0)
-    return Rows(0) if at is not None and at.position in (0, EVERYWHERE) and at.stride == 1 else MET
+    is_own = at is not None and at.position in (0, EVERYWHERE) and at.stride == 1 and at.among == ""
+    return Rows(0) if is_own else MET
 
 
 def to_blocks(call: Call) -> Value:
@@ -176,7 +205,9 @@ def sampled_boxes(call: Call) -> Value:
     """``CropAndResize``: boxes of images, by the images' numbers."""
     images, numbers = call.rows(0), call.rows(2)
     is_own = numbers is not None and numbers.position == EVERYWHERE and numbers.stride == 1
-    return replace(numbers, position=None) if images and numbers and is_own and images.dim == 0 else MET
+    if not (images and numbers and is_own) or images.dim or numbers.among != images.selection:
+        return MET
+    return replace(numbers, position=None)
 
 
 def statistics(call: Call) -> Value | list[Value]:

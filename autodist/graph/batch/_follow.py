@@ -18,6 +18,7 @@ from autodist.graph._graph_def import (
     tensor_shape,
     topological_order,
 )
+from autodist.graph.batch._computed_as import ComputedAs
 from autodist.graph.batch._computing import chosen
 from autodist.graph.batch._lists import RULES as LISTS
 from autodist.graph.batch._lists import merged
@@ -40,7 +41,8 @@ from autodist.graph.batch._table import RULES, rule_of
 from autodist.graph.operators import BRANCHES, CALLS, LOOPS, is_kind, meaning, passes_on
 from autodist.graph.operators import Kind as OperatorKind
 
-_MOST_TURNS = 5
+_TURNS_PER_VALUE = 5
+"""What is known of a value that a loop carries changes less often than this: it never becomes more."""
 _FLOW = BRANCHES | LOOPS | CALLS
 
 
@@ -61,6 +63,7 @@ class Follower:
         is_whole: Whether a tensor, although made from the batch, has the value of one device for those nodes that give
             a row per example or that gradients flow through.
         differentiable: The nodes that gradients flow through; it may grow.
+        function: The function whose body the graph is, if it is one.
 
     Attributes:
         causes: By node in which examples meet, how.
@@ -73,6 +76,7 @@ class Follower:
         start: Mapping[str, tuple[Value, ...]],
         is_whole: Callable[[str], bool] = lambda tensor: False,
         differentiable: Container[str] = (),
+        function: str = "",
     ) -> None:
         self._nodes = nodes
         self._bodies = bodies
@@ -81,6 +85,7 @@ class Follower:
         self._values: dict[str, tuple[Value, ...]] = dict(start)
         self._shapes: dict[str, Shape] = {}
         self._calls: dict[tuple[str, tuple[Value, ...]], _Found] = {}
+        self._computed_as = ComputedAs(nodes, f"{function}/" if function else "")
         self.causes: dict[str, str] = {}
 
     @cached_property
@@ -111,15 +116,13 @@ class Follower:
         is_returned = RETURNED in node.attr
         if not (is_returned or any(value is not None for value in values)):
             return
-        shapes = [self._shape(tensor) for tensor in tensors]
         results = self._results(node)
         is_open = any(shape is None or None in shape for shape in results)
         if is_open or node.name in self._differentiable or any(isinstance(value, Rows) for value in values):
             values = [None if self._is_whole(t) else v for t, v in zip(tensors, values, strict=True)]
             if not (is_returned or any(value is not None for value in values)):
                 return
-        call = Call(node, values, shapes, results, lambda k: self._sizes.of(tensors[k]))
-        found = self._follow(call)
+        found = self._follow(self._call(node, values))
         fitting = [_fitting(value, shape) for value, shape in zip(found.values, results, strict=False)]
         if BY_REPLICA in node.attr:
             fitting = [None if value is Kind.DATA else value for value in fitting]
@@ -132,10 +135,20 @@ class Follower:
 
     def outcome(self, node: Any, values: Sequence[Value]) -> tuple[list[Value], str | None]:
         """The facts about a node's outputs if these were those about its inputs, and why examples would meet in it."""
+        found = self._follow(self._call(node, values))
+        return [_fitting(v, shape) for v, shape in zip(found.values, self._results(node), strict=True)], found.why
+
+    def _call(self, node: Any, values: Sequence[Value]) -> Call:
         tensors = data_inputs(node)
-        shapes, results = [self._shape(tensor) for tensor in tensors], self._results(node)
-        found = self._follow(Call(node, values, shapes, results, lambda k: self._sizes.of(tensors[k])))
-        return [_fitting(value, shape) for value, shape in zip(found.values, results, strict=True)], found.why
+        return Call(
+            node,
+            values,
+            [self._shape(tensor) for tensor in tensors],
+            self._results(node),
+            lambda k: self._sizes.of(tensors[k]),
+            lambda k: self._sizes.is_of_batch(tensors[k]),
+            lambda k: self._computed_as.of(tensors[k]),
+        )
 
     def _shape(self, tensor: str) -> Shape:
         if tensor not in self._shapes:
@@ -159,7 +172,8 @@ class Follower:
         if is_kind(call.node.op, OperatorKind.SHAPE):
             return _Found([self._size(call, k) for k in range(count)])
         if call.node.op in _FLOW:
-            return self._flow(call)
+            found = self._flow(call)
+            return _Found([_selected_in(call, value) for value in found.values], found.why)
         if Kind.MET in call.values:
             return _Found([Kind.MET] * count)
         found = self._judged(call)
@@ -226,7 +240,7 @@ class Follower:
 
     def _loop(self, condition: str, body: str, values: list[Value]) -> _Found:
         why, over_examples = None, Rows(-1) in values
-        for _ in range(_MOST_TURNS):
+        for _ in range(_TURNS_PER_VALUE * len(values) + 1):
             turn = self._called(body, values)
             after = [_carried(a, b, over_examples) for a, b in zip(values, turn.values, strict=False)]
             why = turn.why
@@ -268,7 +282,8 @@ class Follower:
         nodes = self._bodies.nodes(function)
         arguments = self._bodies.arguments(function)
         start = {name: (value,) for name, value in zip(arguments, values, strict=False)}
-        inside = Follower(nodes, self._bodies, {k: v for k, v in start.items() if v != (None,)})
+        known = {k: v for k, v in start.items() if v != (None,)}
+        inside = Follower(nodes, self._bodies, known, function=function)
         for name in topological_order(nodes):
             if name not in start:
                 inside.visit(nodes[name])
@@ -276,6 +291,14 @@ class Follower:
         cause = next(iter(inside.causes), None)
         why = None if cause is None else f"{inside.causes[cause]}, in `{cause}` ({nodes[cause].op})"
         return _Found([inside.value(tensor) for tensor in results], why)
+
+
+def _selected_in(call: Call, value: Value) -> Value:
+    """What a function returns, with a selection of its own if it was made there."""
+    given = {"", None, *(v.selection for v in call.values if isinstance(v, Rows))}
+    if not isinstance(value, Rows) or value.selection in given:
+        return value
+    return replace(value, selection=f"{call.node.name}/{value.selection}")
 
 
 def _carried(before: Value, after: Value, over_examples: bool) -> Value:

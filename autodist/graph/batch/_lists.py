@@ -72,11 +72,19 @@ def merged(one: Value, other: Value) -> Value:
     if isinstance(one, Rows) and isinstance(other, Rows) and one.dim == other.dim:
         outer = one.outer if other.outer is None else other.outer if one.outer is None else one.outer
         inner = one.inner if other.inner is None else other.inner if one.inner is None else one.inner
-        found = replace(one, outer=outer, inner=inner, selected=one.selected or other.selected)
+        found = replace(one, outer=outer, inner=inner, selection=_either(one.selection, other.selection))
         agrees = other.outer in (None, outer) and other.inner in (None, inner) and one.position == other.position
+        agrees = agrees and (one.position is None or one.among == other.among)
         return found if agrees else MET
     sizes = {Kind.SIZE, Kind.DATA}
     return Kind.DATA if {one, other} == sizes else MET
+
+
+def _either(one: str | None, other: str | None) -> str | None:
+    """The selection of rows that are those of one or of another one."""
+    if one == other or other is None:
+        return one
+    return other if one is None else "|".join(sorted({*one.split("|"), *other.split("|")}))
 
 
 def ctc_loss(call: Call) -> Value | list[Value]:

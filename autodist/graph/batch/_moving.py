@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import prod
 
-from autodist.graph.batch._rows import EVERYWHERE, Batch, Call, Kind, Rows, Size, Value
+from autodist.graph.batch._rows import EVERYWHERE, Batch, Call, Kind, Rows, Size, Value, of_same_examples, one_selection
 
 MET = Kind.MET
 
@@ -125,15 +125,17 @@ def _in_turn(rows: Sequence[Rows], count: int) -> Value:
     """Batches one after the other."""
     if len(rows) < count or any((r.dim, r.inner, r.position) != (rows[0].dim, rows[0].inner, None) for r in rows):
         return MET
-    selected = any(r.selected for r in rows)
+    found = one_selection(*rows) if not any(r.selected for r in rows) else " and ".join(str(r.selection) for r in rows)
     outer = [r.outer for r in rows]
-    return replace(rows[0], outer=None if None in outer or selected else sum(o or 0 for o in outer), selected=selected)
+    times = None if None in outer or found else sum(o or 0 for o in outer)
+    return replace(rows[0], outer=times, selection=found)
 
 
 def _alike(rows: Sequence[Rows]) -> bool:
     """Whether elements at one place belong to one example."""
     first = rows[0]
-    return all(r.dim == first.dim and _same(r.outer, first.outer) and _same(r.inner, first.inner) for r in rows)
+    alike = all(r.dim == first.dim and _same(r.outer, first.outer) and _same(r.inner, first.inner) for r in rows)
+    return alike and of_same_examples(*rows)
 
 
 def _same(one: int | None, other: int | None) -> bool:
@@ -274,11 +276,19 @@ def broadcast(call: Call) -> Value:
 
 
 def created(call: Call) -> Value:
-    """A tensor as large as the batch, equal or drawn for each example: constants, random numbers."""
+    """A tensor as large as the batch, equal or drawn for each example: constants, random numbers.
+
+    Such as have half as many rows, or one more, are of no example. It may be as many as data select.
+    """
     unknown = None if call.result is None else [d for d, size in enumerate(call.result) if size is None]
     if unknown is None or len(unknown) > 1:
         return MET
-    return Rows(unknown[0], None, None) if unknown else None
+    if not unknown:
+        return None
+    is_followed = any(isinstance(e, Batch) for k in range(len(call.values)) for e in call.sizes(k) or ())
+    if not is_followed and any(v is Kind.SIZE and call.is_of_batch(k) for k, v in enumerate(call.values)):
+        return MET
+    return Rows(unknown[0], None, None, selection="" if is_followed else None)
 
 
 def numbered(call: Call) -> Value:
@@ -330,6 +340,8 @@ def gathered(call: Call) -> Value:
 
 def _finds(numbers: Rows, table: Rows) -> bool:
     """Whether numbers of rows name rows of the same example."""
+    if numbers.among != table.selection and None not in (numbers.among, table.selection):
+        return False
     return table.outer in (1, None) and (table.inner is None or table.inner == numbers.stride)
 
 
@@ -353,25 +365,27 @@ def selected(call: Call) -> Value:
         return MET
     order = 1 if rows.dim == 0 else None
     column = EVERYWHERE if rank == 1 else rows.dim
-    return Rows(0, order, order, selected=True, position=column, stride=rows.inner)
+    return Rows(0, order, order, call.computed_as(0), position=column, stride=rows.inner, among=rows.selection)
 
 
-def partitioned(call: Call) -> Value:
+def partitioned(call: Call) -> Value | list[Value]:
     """``DynamicPartition``: the examples of each kind."""
     rows, kinds = call.rows(0), call.rows(1)
     if rows is None or kinds is None or rows.dim or kinds.dim or not _alike([rows, kinds]) or not _whole(rows):
         return MET
-    return replace(rows, selected=True)
+    return [replace(rows, selection=f"{call.computed_as(1)} is {k}") for k in range(len(call.results))]
 
 
 def stitched(call: Call) -> Value:
     """``DynamicStitch``: parts of a batch, put where their numbers say."""
     half = len(call.values) // 2
     numbers = [call.rows(k) for k in range(half)]
-    if not all(n is not None and n.position == EVERYWHERE and n.stride == 1 for n in numbers):
+    if not all(n is not None and n.position == EVERYWHERE and n.stride == 1 and n.among == "" for n in numbers):
         return MET
     parts = [call.rows(k) for k in range(half, 2 * half)]
-    return Rows(0) if all(p is not None and p.dim == 0 and p.position is None for p in parts) else MET
+    fits = all(p is not None and p.dim == 0 and p.position is None for p in parts)
+    pairs = zip(numbers, parts, strict=True)
+    return Rows(0) if fits and all(n and p and of_same_examples(n, p) for n, p in pairs) else MET
 
 
 def written_to_rows(call: Call) -> Value:

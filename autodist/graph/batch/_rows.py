@@ -78,17 +78,36 @@ class Rows:
         dim: Which dim that is; -1 for a list that has an example's tensor at each place.
         outer: How often the batch repeats; None where that is not known or does not matter.
         inner: How many elements of an example lie side by side; None as above.
-        selected: Whether data decide which examples there are (``tf.boolean_mask``).
+        selection: By what data have decided which examples there are (``tf.boolean_mask``); empty for all examples,
+            None where that is not known. Rows of two selections are not of the same examples.
         position: Where the values are numbers of rows: the column of the last dim that has them, or :data:`EVERYWHERE`.
         stride: Such numbers are the example's, times `stride`, plus less than that.
+        among: The selection whose rows they number.
     """
 
     dim: int
     outer: int | None = 1
     inner: int | None = 1
-    selected: bool = False
+    selection: str | None = ""
     position: int | None = None
     stride: int = 1
+    among: str | None = ""
+
+    @property
+    def selected(self) -> bool:
+        """Whether data decide which examples there are."""
+        return bool(self.selection)
+
+
+def one_selection(*rows: Rows) -> str | None:
+    """The selection of tensors that are of the same examples; of others it raises :class:`ValueError`."""
+    (found,) = {r.selection for r in rows} - {None} or {None}
+    return found
+
+
+def of_same_examples(*rows: Rows) -> bool:
+    """Whether nothing says that tensors are of other examples than each other."""
+    return len({r.selection for r in rows} - {None}) < 2
 
 
 class Kind(enum.Enum):
@@ -118,6 +137,8 @@ class Call:
         shapes: The static shape of each input.
         results: The static shape of each output.
         sizes: By position of an input, the entries of this vector of whole numbers, as far as they are known.
+        is_of_batch: By position of an input, whether it follows from how many examples there are alone.
+        computed_as: By position of an input, a name that two inputs have only if they are computed alike.
     """
 
     node: Any
@@ -125,6 +146,8 @@ class Call:
     shapes: Sequence[Shape]
     results: Sequence[Shape]
     sizes: Callable[[int], tuple[Size, ...] | None]
+    is_of_batch: Callable[[int], bool]
+    computed_as: Callable[[int], str]
 
     @property
     def result(self) -> Shape:

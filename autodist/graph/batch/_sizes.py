@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, split_tensor, tensor_shape
-from autodist.graph.batch._rows import Batch, Rows, Size, Value
+from autodist.graph.batch._rows import Batch, Kind, Rows, Size, Value
 from autodist.graph.operators import LONGEST, Passes, meaning, passes_on
 
 Entries = tuple[Size, ...] | None
@@ -44,6 +44,24 @@ class Sizes:
             return self.of(data_inputs(node)[index])
         numbers = meaning(node.op).numbers
         return None if numbers is None else numbers(_Inputs(self, node.attr, data_inputs(node)), index)
+
+    def is_of_batch(self, tensor: str) -> bool:
+        """Whether numbers are computed from how many examples there are, not from how many of them data select."""
+        stack, passed = [split_tensor(tensor)[0]], set()
+        while stack:
+            name = stack.pop()
+            if name in passed:
+                continue
+            passed.add(name)
+            given = data_inputs(self._nodes[name])
+            counted = [rows for t in given if isinstance(rows := self._value(t), Rows)]
+            if any(rows.selection != "" or None in (rows.outer, rows.inner) for rows in counted):
+                return False
+            sources = [split_tensor(t)[0] for t in given if self._value(t) is Kind.SIZE]
+            if not sources and not counted:
+                return False
+            stack.extend(sources)
+        return True
 
     def shape_of(self, tensor: str) -> Entries:
         """The entries of the shape of a tensor."""
