@@ -347,12 +347,13 @@ class Compiler:
             arguments: Those of a call.
             local: Whether they are this worker's part of it.
         """
-        if arguments.global_rows is not None or (local and self._worker.world_size > 1):
-            return arguments.global_rows
-        return self._batch_size(arguments, local)
+        is_unknown = arguments.global_rows is None and local and self._worker.world_size > 1
+        return None if is_unknown else self._batch_size(arguments, local)
 
     def _batch_size(self, arguments: Arguments, local: bool) -> int | None:
-        """Examples in the global batch; of a local one, supposed that all workers have as many."""
+        """Examples in the global batch; of a local one that does not say, supposed that all workers have as many."""
+        if arguments.global_rows is not None:
+            return arguments.global_rows
         batch = arguments.batch
         return len(batch[0]) * (self._worker.world_size if local else 1) if batch else None
 

@@ -40,7 +40,7 @@ class PartChecks:
             CaptureError: Replicas can't do with parts of such a batch what one device does with all of it.
         """
         seen = self._rows.setdefault(captured.concrete, set())
-        if rows in seen:
+        if rows in seen or rows == 0:
             return
         is_first = not seen
         if rows == 1:

@@ -124,6 +124,9 @@ LOSSES = {
     "largest": lambda p, x: tf.reduce_max(squares(p, x)),
     "softmax": lambda p, x: tf.reduce_sum(tf.nn.softmax(p[:, 0], axis=0) * x[:, 0]),
     "gram": lambda p, x: tf.reduce_mean(tf.square(tf.matmul(p, p, transpose_a=True) / 8 - tf.eye(3))),
+    "sums side by side": lambda p, x: tf.reduce_sum(
+        tf.sin(tf.concat([tf.matmul(p, f(p), transpose_a=True) / 8 for f in (tf.sin, tf.cos, tf.square, tf.exp)], 1))
+    ),
     "columns": lambda p, x: tf.reduce_mean(tf.square(tf.linalg.l2_normalize(p, axis=0) - x[:, :1])),
 }  # fmt: skip
 

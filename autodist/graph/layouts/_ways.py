@@ -16,7 +16,7 @@ from autodist.graph.layouts._meaning import Along, AlongTiles, Meaning, meaning_
 from autodist.graph.layouts._part_changes import changes_of_parts
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._way import Entry, Way, entries_at, local_entry, part_entry
-from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, meaning
+from autodist.graph.operators import Kind, Linearity, RangeUse, Reducer, is_kind, meaning
 
 _PARTIAL = {
     Reducer.SUM: Partial(),
@@ -229,7 +229,8 @@ class Ways:
         count, parts = len(layouts), [k for k, layout in enumerate(layouts) if layout == partial]
         outputs = (partial,) * self.outputs_of(node)
         if linearity is Linearity.JOINT:
-            yield Way((partial,) * count, outputs)
+            terms = count - (meaning(node.op).range_use is RangeUse.JOINS)  # behind them is along which dim
+            yield Way((*(partial,) * terms, *(WHOLE,) * (count - terms)), outputs)
         elif parts == [0] or (linearity is Linearity.EACH and len(parts) == 1):
             yield Way(tuple(partial if k in parts else WHOLE for k in range(count)), outputs)
 
