@@ -1,4 +1,4 @@
-"""Dtypes that a communicator does not carry, as wider ones that it does; strings as their bytes."""
+"""Dtypes that a communicator does not carry, as wider ones that it does; strings as bytes, complex numbers as pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 UNSIGNED: Mapping[str, str] = {"uint32": "int64", "uint64": "int64"}
 """The bits of the latter are kept."""
 
-SMALL: Mapping[str, str] = {**dict.fromkeys(["bool", "int8", "uint8", "int16", "uint16"], "int32"), **UNSIGNED}
+COMPLEX: Mapping[str, str] = {"complex64": "float32", "complex128": "float64"}
+"""A number is a pair of these, along one more dim."""
+
+SMALL: Mapping[str, str] = {
+    **dict.fromkeys(["bool", "int8", "uint8", "int16", "uint16"], "int32"),
+    **UNSIGNED,
+    **COMPLEX,
+}
 
 _Collective: TypeAlias = "Callable[[NodeList, str, str, str], str]"
 
@@ -75,9 +82,9 @@ class Widened(Communicator):
         if "string" in dtypes:
             return super().all_gather_rows(nodes, names, tensors, dtypes)
         wider = [self.gathered.get(dtype, dtype) for dtype in dtypes]
-        wide = [nodes.cast(f"{n}/{w}", t, d, w) for n, t, d, w in zip(names, tensors, dtypes, wider, strict=True)]
+        wide = [_cast(nodes, f"{n}/{w}", t, d, w) for n, t, d, w in zip(names, tensors, dtypes, wider, strict=True)]
         gathered = self.inner.all_gather_rows(nodes, names, wide, wider)
-        return [nodes.cast(f"{n}/{d}", t, w, d) for n, t, d, w in zip(names, gathered, dtypes, wider, strict=True)]
+        return [_cast(nodes, f"{n}/{d}", t, w, d) for n, t, d, w in zip(names, gathered, dtypes, wider, strict=True)]
 
     def all_gather_even(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
@@ -85,5 +92,11 @@ class Widened(Communicator):
 
 
 def _carried(collective: _Collective, wider: str, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
-    wide = nodes.cast(f"{name}/{wider}", tensor, dtype, wider)
-    return nodes.cast(f"{name}/{dtype}", collective(nodes, name, wide, wider), wider, dtype)
+    wide = _cast(nodes, f"{name}/{wider}", tensor, dtype, wider)
+    return _cast(nodes, f"{name}/{dtype}", collective(nodes, name, wide, wider), wider, dtype)
+
+
+def _cast(nodes: NodeList, name: str, tensor: str, before: str, after: str) -> str:
+    if before != after and (before in COMPLEX or after in COMPLEX):
+        return nodes.add("Bitcast", name, [tensor], T=before, type=after)
+    return nodes.cast(name, tensor, before, after)

@@ -76,6 +76,16 @@ def test_sums_of_members(count, shape):
         np.testing.assert_array_equal(total, sum(values.values()))
 
 
+@pytest.mark.parametrize("shape", [(), (7, 3)])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_sums_of_complex_numbers(dtype, shape):
+    members = MEMBERS[2]
+    values = {rank: np.full(shape, rank + 2j, dtype) for rank in members}
+    found = joined(members, values, dtype, lambda carry, nodes, name, t, _: carry.all_reduce(nodes, name, t, dtype))
+    for total in found:
+        np.testing.assert_array_equal(total, sum(values.values()))
+
+
 @pytest.mark.parametrize("count", MEMBERS)
 def test_rows_of_members_in_their_order(count):
     members = MEMBERS[count]

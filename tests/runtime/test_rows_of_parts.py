@@ -1,0 +1,32 @@
+"""What a worker knows of a batch by its own part of it: how many rows the batch has, be it fewer than there are workers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from autodist.runtime._compile import Compiler
+from autodist.runtime._part_checks import PartChecks
+from autodist.runtime.data import LocalArray, flatten
+
+
+def part(rows, of_rows):
+    array = np.ones((rows, 2), np.float32).view(LocalArray)
+    array.rows = of_rows
+    return flatten((array,), {})
+
+
+@pytest.mark.parametrize(("rows", "of_rows", "looked_at_with"), [(1, 1, 1), (0, 1, 1), (4, 9, 9), (4, None, 8)])
+def test_steps_are_looked_at_with_the_rows_of_the_whole_batch(rows, of_rows, looked_at_with):
+    """All workers with the same number: else one of them goes on, while the other one traces the step again."""
+    asked = []
+    compiler = object.__new__(Compiler)
+    compiler._worker = SimpleNamespace(world_size=2)
+    compiler._parts = SimpleNamespace(check=lambda captured, arguments, rows: asked.append(rows))
+    compiler.check_parts(None, part(rows, of_rows), local=True)
+    assert asked == [looked_at_with]
+
+
+def test_nothing_is_looked_at_with_an_empty_batch():
+    captured = SimpleNamespace(concrete=part, graph=None)
+    PartChecks(2, are_planned=True).check(captured, part(0, 0), 0)
