@@ -1,4 +1,4 @@
-"""What a worker knows of a batch by its own part of it: how many rows the batch has, be it fewer than there are workers."""
+"""What a worker knows of a batch by its part of it: how many rows it has, be they fewer than there are workers."""
 
 from types import SimpleNamespace
 

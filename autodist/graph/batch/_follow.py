@@ -172,8 +172,8 @@ class Follower:
         if is_kind(call.node.op, OperatorKind.SHAPE):
             return _Found([self._size(call, k) for k in range(count)])
         if call.node.op in _FLOW:
-            found = self._flow(call)
-            return _Found([_selected_in(call, value) for value in found.values], found.why)
+            flow = self._flow(call)
+            return _Found([_selected_in(call, value) for value in flow.values], flow.why)
         if Kind.MET in call.values:
             return _Found([Kind.MET] * count)
         found = self._judged(call)
