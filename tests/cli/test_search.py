@@ -126,7 +126,7 @@ def test_a_search_of_another_graph_or_batch_is_not_taken_up(shell):
 
 @pytest.mark.slow
 def test_a_search_with_rules_keeps_them(shell):
-    quick = (*QUICK, "--trials", "7", "--searcher", "local", "--json")
+    quick = (*QUICK, "--trials", "10", "--searcher", "local", "--json")
     output, _ = finished(shell, TRAIN, *quick, "--exclude", "ps", "--", "--epochs", "3")
     found = json.loads(output)
     with TrialStore(shell.directory / "runs" / "trials.db") as opened:
@@ -143,10 +143,10 @@ def test_a_search_with_rules_keeps_them(shell):
     assert Strategy.from_json(shell("best", "--any").stdout) == verdict_of(trials).best.strategy
     assert json.loads(shell("trials", "--studies", "--json").stdout)["studies"][0]["rules"] == ["--exclude ps"]
 
-    more = (*quick, "--continue", "--trials", "9")
+    more = (*quick, "--continue", "--trials", "12")
     _, errors = finished(shell, TRAIN, *more)
     assert "rules of the earlier search: --exclude ps" in errors
-    finished(shell, TRAIN, *more, "--trials", "11", "--exclude", "horovod")
+    finished(shell, TRAIN, *more, "--trials", "14", "--exclude", "horovod")
     with TrialStore(shell.directory / "runs" / "trials.db") as opened:
         assert [study.rules for study in opened.studies()] == [(Rule.exclude("horovod"),)]
 
