@@ -82,7 +82,8 @@ class Variable:
         dtype: NumPy name of the element type, ``"float32"``; ``"bfloat16"`` is known too.
         role: What it is to the step.
         gradients: Gradients with respect to it, in the order in which they were taken; empty if it has none.
-        owners: For a slot: names of the trainable variables whose gradients its value depends on.
+        owners: For a slot: names of the trainable variables whose gradients its value depends on, or that are changed
+            along with it, in one branch or loop.
         coupled: For a trainable variable: all trainable variables (itself included) whose updates can't be separated
             from its own, because they share a norm, a branch or a slot. They need one and the same home.
         backward_order: Position of its gradient in the backward pass, 0 for the first that exists; -1 without one.

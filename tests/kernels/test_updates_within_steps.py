@@ -138,3 +138,26 @@ def test_all_workers_give_a_server_the_examples_that_its_update_looks_at():
     ]
     assert met[0] == met[1] == met[2]
     assert any(name.endswith(b"/x") for name in met[0])
+
+
+def test_all_workers_give_a_server_the_examples_that_it_begins_with():
+    """A layer takes its first scale from the first batch, in a branch: the server alone reads these examples."""
+    scale, is_set = tf.Variable(tf.ones(2), name="scale"), tf.Variable(False, trainable=False, name="is_set")
+
+    def step(x):
+        if not is_set:
+            scale.assign(1.0 / tf.math.reduce_std(x, axis=0))
+            is_set.assign(True)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(x * scale - 1.0))
+        scale.assign_sub(0.1 * tape.gradient(loss, scale))
+        return loss
+
+    graph = capture(step, [tf.TensorSpec([None, 2])], VariableNames()).graph
+    assert graph.variable("is_set").owners == ("scale",), "it lives with what the branch changes along with it"
+    met = [
+        sorted(n.attr["collective"].s for n in found.graph_def.node if n.op.startswith("AutodistAll"))
+        for found in rewritten(graph, get("PSLoadBalancing(communicator='tcp')"), 3, 1)
+    ]
+    assert met[0] == met[1] == met[2]
+    assert any(name.endswith(b"/x") for name in met[0])

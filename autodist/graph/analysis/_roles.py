@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any
 
 from autodist.graph._graph_def import data_inputs, node_of
@@ -88,11 +89,15 @@ class _Roles:
         return found
 
     def _written_bits(self, bits: dict[str, int]) -> dict[str, int]:
-        """By handle, the gradients that writes to it depend on."""
+        """By handle, the gradients that writes to it depend on, and those of variables that are changed along with it.
+
+        A branch or a loop that changes a trainable variable runs where this one lives, and changes there what it does.
+        """
         found: dict[str, int] = {}
         for write in self.analysis.writes.values():
+            along = [1 << self.position[handle] for handle in write.handles if handle in self.position]
             for handle in write.handles:
-                found[handle] = found.get(handle, 0) | bits.get(write.node, 0)
+                found[handle] = reduce(or_, along, found.get(handle, 0) | bits.get(write.node, 0))
         return {handle: value for handle, value in found.items() if value and handle not in self.position}
 
     def _members(self, bits: int) -> list[int]:
