@@ -131,10 +131,14 @@ def _first_dims(call: Call, inputs: Sequence[int]) -> Value:
     return rows[0] if fits and of_same_examples(*rows) else MET
 
 
-def scattered(call: Call) -> Value:
+def scattered(call: Call, length_at: int | None = None) -> Value:
     """Sums of rows by numbers that each has: for each number the sum over the batch.
 
     If these are numbers of the examples, there is a row for each, as long as there are to be as many rows as examples.
+
+    Args:
+        call: The operator's.
+        length_at: The input that begins with how many rows there are to be; None if the last number says it.
     """
     rows = [value for value in call.values if isinstance(value, Rows)]
     if any(r.dim != 0 or not _agree(r, rows[0]) for r in rows) or not of_same_examples(*rows):
@@ -143,16 +147,15 @@ def scattered(call: Call) -> Value:
     if call.result is not None and None not in call.result:
         return MET if numbers else DATA
     ordered = numbers and all(n.position in (EVERYWHERE, 0) and n.stride == 1 and n.among == "" for n in numbers)
-    has_all = ordered and call.result is not None and call.result[0] is None and _is_as_long_as_batch(call, numbers)
-    return Rows(0) if has_all else MET
+    is_open = call.result is not None and call.result[0] is None
+    return Rows(0) if ordered and is_open and _is_as_long_as_batch(call, numbers, length_at) else MET
 
 
-def _is_as_long_as_batch(call: Call, numbers: Sequence[Rows]) -> bool:
+def _is_as_long_as_batch(call: Call, numbers: Sequence[Rows], length_at: int | None) -> bool:
     """Whether a result has a row for each example: as its shape says, or because the last number of all is the last."""
-    places = {"ScatterNd": 2, "UnsortedSegmentSum": 2, "DenseBincount": 1}
-    if call.node.op not in places:
+    if length_at is None:
         return all(n.selection == "" for n in numbers)
-    length = call.sizes(places[call.node.op])
+    length = call.sizes(length_at)
     return bool(length) and length is not None and length[0] == Batch(Fraction(1))
 
 

@@ -42,7 +42,7 @@ from autodist.graph.operators import BRANCHES, CALLS, LOOPS, is_kind, meaning, p
 from autodist.graph.operators import Kind as OperatorKind
 
 _TURNS_PER_VALUE = 5
-"""What is known of a value that a loop carries changes less often than this: it never becomes more."""
+"""Knowledge of a value that a loop carries changes less often than this: it never becomes more."""
 _FLOW = BRANCHES | LOOPS | CALLS
 
 
@@ -294,7 +294,7 @@ class Follower:
 
 
 def _selected_in(call: Call, value: Value) -> Value:
-    """What a function returns, with a selection of its own if it was made there."""
+    """A value that a function returns, with a selection of its own if it was made there."""
     given = {"", None, *(v.selection for v in call.values if isinstance(v, Rows))}
     if not isinstance(value, Rows) or value.selection in given:
         return value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from autodist.graph.batch import _computing as computing
 from autodist.graph.batch import _lists as lists
 from autodist.graph.batch import _moving as moving
@@ -15,12 +17,12 @@ RULES: dict[str, Rule] = {
     "Mul": computing.numbers_times,
     "FloorDiv": computing.numbers_over,
     "FloorMod": computing.numbers_over,
-    "ScatterNd": computing.scattered,
-    "UnsortedSegmentSum": computing.scattered,
+    "ScatterNd": partial(computing.scattered, length_at=2),
+    "UnsortedSegmentSum": partial(computing.scattered, length_at=2),
     "SegmentSum": computing.scattered,
     "SegmentMean": computing.scattered,
     "SegmentMax": computing.scattered,
-    "DenseBincount": computing.scattered,
+    "DenseBincount": partial(computing.scattered, length_at=1),
     "SparseSegmentSum": computing.segments,
     "SparseSegmentMean": computing.segments,
     "SparseSegmentSqrtN": computing.segments,
