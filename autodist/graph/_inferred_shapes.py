@@ -80,7 +80,7 @@ def _take_in(graph: Any, graph_def: Any, replaced: Mapping[str, Any]) -> None:
 
 
 def _forget_empty_attributes(graph_def: Any) -> None:
-    """Drop attributes without a value: who asks a node for an attribute that it lacks leaves one, and it is refused."""
+    """Drop attributes without a value, which TensorFlow refuses: reading one that a node lacks gives it such a one."""
     for node in graph_def.node:
         for name in [name for name, value in node.attr.items() if value.WhichOneof("value") is None]:
             del node.attr[name]

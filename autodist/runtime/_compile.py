@@ -352,10 +352,9 @@ class Compiler:
 
     def _batch_size(self, arguments: Arguments, local: bool) -> int | None:
         """Examples in the global batch; of a local one that does not say, supposed that all workers have as many."""
-        if arguments.global_rows is not None:
+        if arguments.global_rows is not None or not arguments.batch:
             return arguments.global_rows
-        batch = arguments.batch
-        return len(batch[0]) * (self._worker.world_size if local else 1) if batch else None
+        return len(arguments.batch[0]) * (self._worker.world_size if local else 1)
 
     def leave(self) -> None:
         """End the session, the program has the variables; all workers must do so together."""

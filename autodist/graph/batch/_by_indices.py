@@ -7,15 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from autodist.graph.batch._rows import (
-    EVERYWHERE,
-    Call,
-    Kind,
-    Rows,
-    Value,
-    of_same_examples,
-    one_selection,
-)
+from autodist.graph.batch._rows import EVERYWHERE, Call, Kind, Rows, Value, of_same_examples, one_selection
 from autodist.graph.operators import Access, Expression, Signature, expression_of, passes_on
 
 

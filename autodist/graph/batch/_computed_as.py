@@ -38,7 +38,7 @@ class ComputedAs:
         return f"{self._prefix}{self._named[name]}:{index}"
 
     def _name(self, node: Any) -> str:
-        """That of the first node that computes the same."""
+        """The name of the first node that computes the same."""
         if _is_by_itself(node):
             return str(node.name)
         given = [split_tensor(tensor) for tensor in data_inputs(node)]
@@ -50,7 +50,7 @@ class ComputedAs:
 
 
 def _is_by_itself(node: Any) -> bool:
-    """Whether another node like it may have another value, or might: it has no inputs, a state, or functions."""
+    """Whether another node with the same inputs may have another value: it is fed, reads a state or calls functions."""
     if node.op == "Const":
         return False
     is_source = not data_inputs(node)

@@ -146,7 +146,7 @@ def scattered(call: Call, length_at: int | None = None) -> Value:
     numbers = [r for r in rows if r.position is not None]
     if call.result is not None and None not in call.result:
         return MET if numbers else DATA
-    ordered = numbers and all(n.position in (EVERYWHERE, 0) and n.stride == 1 and n.among == "" for n in numbers)
+    ordered = numbers and all(n.are_numbers(EVERYWHERE, 0) for n in numbers)
     is_open = call.result is not None and call.result[0] is None
     return Rows(0) if ordered and is_open and _is_as_long_as_batch(call, numbers, length_at) else MET
 
@@ -155,14 +155,13 @@ def _is_as_long_as_batch(call: Call, numbers: Sequence[Rows], length_at: int | N
     """Whether a result has a row for each example: as its shape says, or because the last number of all is the last."""
     if length_at is None:
         return all(n.selection == "" for n in numbers)
-    length = call.sizes(length_at)
-    return bool(length) and length is not None and length[0] == Batch(Fraction(1))
+    return (call.sizes(length_at) or ())[:1] == (Batch(Fraction(1)),)
 
 
 def segments(call: Call) -> Value:
     """Sums or means of a table's rows, by the numbers of the examples that they are for."""
     numbers = call.rows(2)
-    is_own = numbers is not None and numbers.position == EVERYWHERE and numbers.stride == 1 and numbers.among == ""
+    is_own = numbers is not None and numbers.are_numbers(EVERYWHERE)
     return Rows(0) if is_own and call.values[0] is None else MET
 
 
@@ -177,8 +176,7 @@ def sparse_product(call: Call) -> Value:
 def sparse_to_dense(call: Call) -> Value:
     """``SparseToDense``: what is at the coordinates of an example is the example's."""
     at = call.rows(0)
-    is_own = at is not None and at.position in (0, EVERYWHERE) and at.stride == 1 and at.among == ""
-    return Rows(0) if is_own else MET
+    return Rows(0) if at is not None and at.are_numbers(EVERYWHERE, 0) else MET
 
 
 def to_blocks(call: Call) -> Value:
@@ -207,8 +205,7 @@ def _times(shape: Sequence[int]) -> int:
 def sampled_boxes(call: Call) -> Value:
     """``CropAndResize``: boxes of images, by the images' numbers."""
     images, numbers = call.rows(0), call.rows(2)
-    is_own = numbers is not None and numbers.position == EVERYWHERE and numbers.stride == 1
-    if not (images and numbers and is_own) or images.dim or numbers.among != images.selection:
+    if images is None or numbers is None or images.dim or not numbers.are_numbers(EVERYWHERE, among=images.selection):
         return MET
     return replace(numbers, position=None)
 

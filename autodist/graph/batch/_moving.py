@@ -380,7 +380,7 @@ def stitched(call: Call) -> Value:
     """``DynamicStitch``: parts of a batch, put where their numbers say."""
     half = len(call.values) // 2
     numbers = [call.rows(k) for k in range(half)]
-    if not all(n is not None and n.position == EVERYWHERE and n.stride == 1 and n.among == "" for n in numbers):
+    if not all(n is not None and n.are_numbers(EVERYWHERE) for n in numbers):
         return MET
     parts = [call.rows(k) for k in range(half, 2 * half)]
     fits = all(p is not None and p.dim == 0 and p.position is None for p in parts)

@@ -98,6 +98,10 @@ class Rows:
         """Whether data decide which examples there are."""
         return bool(self.selection)
 
+    def are_numbers(self, *columns: int, among: str | None = "") -> bool:
+        """Whether the values of one of these columns are numbers of examples, of those that a selection leaves."""
+        return self.position in columns and self.stride == 1 and self.among == among
+
 
 def one_selection(*rows: Rows) -> str | None:
     """The selection of tensors that are of the same examples; of others it raises :class:`ValueError`."""
@@ -106,7 +110,7 @@ def one_selection(*rows: Rows) -> str | None:
 
 
 def of_same_examples(*rows: Rows) -> bool:
-    """Whether nothing says that tensors are of other examples than each other."""
+    """Whether tensors are of the same examples, as far as their selections are known."""
     return len({r.selection for r in rows} - {None}) < 2
 
 

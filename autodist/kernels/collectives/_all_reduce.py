@@ -78,7 +78,11 @@ class AllReduceState(Kernel):
             if point.variable is None:
                 label = f"state_{point.dtypes[0]}/layer_{point.layer}{_among(point)}"
                 groups.setdefault(label, (carrier, []))[1].append(point)
-        return _reduced(graph, groups, self.step)
+        if graph.layout.world_size == 1:
+            return graph
+        # One server alone may take what is made from it, a whole gradient or an update, but all workers have to meet.
+        met = [name for _, points in groups.values() for point in points for name in point.synced]
+        return _reduced(graph, groups, self.step).replace(effects=(*graph.effects, *met))
 
 
 def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoint]]], step: str) -> DistributedGraph:

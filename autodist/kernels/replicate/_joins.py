@@ -14,6 +14,7 @@ from autodist.graph import (
     NodeList,
     Role,
     StepAnalysis,
+    ancestors,
     data_inputs,
     node_of,
     split_tensor,
@@ -362,17 +363,13 @@ def with_layers(graph_def: Any, points: Sequence[SyncPoint]) -> tuple[SyncPoint,
     nodes = {node.name: node for node in graph_def.node}
     kind = {name: point.variable is not None for point in points for name in point.synced}
     depths: dict[str, tuple[int, int]] = {}
-    order = StepAnalysis(graph_def, (), ()).order
-    for name in order:
+    for name in StepAnalysis(graph_def, (), ()).order:
         sources = (node_of(tensor) for tensor in nodes[name].input)
         depth = max((depths[source] for source in sources if source in depths), default=(0, 0))
         depths[name] = depth if name not in kind else (depth[0] + 1, 0) if kind[name] else (depth[0], depth[1] + 1)
     place = {p.name: max((depths[name], p.variable is not None) for name in p.synced) for p in points}
     layers = {found: k for k, found in enumerate(sorted(set(place.values())))}
-    before: set[str] = set()
-    for name in reversed(order):
-        if name in kind or name in before:
-            before.update(map(node_of, nodes[name].input))
+    before = ancestors(nodes, (node_of(tensor) for name in kind for tensor in nodes[name].input))
     return tuple(replace(p, layer=layers[place[p.name]], awaited=not before.isdisjoint(p.synced)) for p in points)
 
 

@@ -317,8 +317,6 @@ class _Copier:
 
     def _effects(self) -> tuple[str, ...]:
         found = [] if self.joins.same_batches is None else [self.joins.same_batches]
-        # One server alone may take what an update is made from, but all workers have to meet for it.
-        found.extend(name for point in self.joins.points if point.variable is None for name in point.synced)
         for name in self.source.effects:
             if name in self.demand.worker:
                 found.append(name)

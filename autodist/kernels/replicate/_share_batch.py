@@ -104,9 +104,6 @@ class _Builder:
         gradients = SharedGradients(
             self.graph, self.plan, self.out, self.layout, self.exchanges, self._value, self.groups
         )
-        # One server alone may take what is made from them, a whole gradient or an update by what the batch is, but all
-        # workers have to meet.
-        met = [name for point in self.points for name in point.synced]
         self.points.extend(gradients.points())
         local_outputs = tuple(self._local(tensor) for tensor in self.source.outputs)
         self.editor.extend(self.out.nodes)
@@ -115,7 +112,7 @@ class _Builder:
             graph_def=graph_def,
             outputs=tuple(self._value(tensor, WHOLE)[0] for tensor in self.source.outputs),
             local_outputs=local_outputs,
-            effects=(*self.checks, *met, *(e for n in self.source.effects for e in self.copies[n])),
+            effects=(*self.checks, *(e for n in self.source.effects for e in self.copies[n])),
             feeds=tuple(self._feeds(given) for given in self.graph.inputs),
             borrowed=(None,) * len(self.graph.inputs),
             rows=ROWS if self.has_batch else None,
