@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
-import queue
 import secrets
 import shutil
 import sys
@@ -23,6 +22,7 @@ from autodist.launch._gang import Event, Interrupted, Reported
 from autodist.launch._interrupts import Interrupts
 from autodist.launch._loop import LoopThread
 from autodist.launch._restarts import blamed_strategy, checkpoint_progress, tried_strategy
+from autodist.launch._signal_queue import SignalQueue
 from autodist.launch._transports import TransportName, make_transport
 from autodist.launch._worker_output import OutputPump
 from autodist.launch.machines import (
@@ -123,7 +123,7 @@ class _Run:
         self._observer = launcher.observer
         self._machines = machines_with_ranks(job.spec)
         self._num_remote = sum(not is_here(machine) for machine in self._machines)
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: SignalQueue[Event] = SignalQueue()
         self._token = secrets.token_hex(16)
         self._certificate = make_certificate() if job.encrypt else None
         self._interrupts: list[Interrupted] = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import queue
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
+
+from autodist.launch._signal_queue import SignalQueue
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -30,8 +31,7 @@ class Interrupts:
     """
 
     def __init__(self, on_interrupt: Callable[[signal.Signals], None] | None = None) -> None:
-        # SimpleQueue, since a handler may interrupt its own thread inside of `put` and `get`.
-        self._kept: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
+        self._kept: SignalQueue[signal.Signals] = SignalQueue()
         self._on_interrupt = on_interrupt or self._keep
         self._before: dict[signal.Signals, Any] = {}
 
@@ -52,13 +52,10 @@ class Interrupts:
 
     def wait(self, timeout_s: float) -> signal.Signals | None:
         """Return the next signal that was kept, None if there is none within the time."""
-        try:
-            return self._kept.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
+        return self._kept.get(timeout_s)
 
     def _keep(self, signum: signal.Signals) -> None:
-        if not self._kept.empty():
+        if not self._kept.is_empty():
             raise KeyboardInterrupt  # nobody has listened to the first one
         self._kept.put(signum)
 

@@ -127,12 +127,12 @@ def test_a_search_of_another_graph_or_batch_is_not_taken_up(shell):
 @pytest.mark.slow
 def test_a_search_with_rules_keeps_them(shell):
     quick = (*QUICK, "--trials", "10", "--searcher", "local", "--json")
-    output, _ = finished(shell, TRAIN, *quick, "--exclude", "ps", "--", "--epochs", "3")
+    output, _ = finished(shell, TRAIN, *quick, "--exclude", "ps", "--", "--of", "mine")
     found = json.loads(output)
     with TrialStore(shell.directory / "runs" / "trials.db") as opened:
         [study] = opened.studies()
         trials = opened.trials(study)
-    assert (study.rules, study.label) == ((Rule.exclude("ps"),), "train.py --epochs 3")
+    assert (study.rules, study.label) == ((Rule.exclude("ps"),), "train.py --of mine")
     assert "local" in {trial.origin for trial in trials}
 
     best = shell("best")

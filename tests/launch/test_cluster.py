@@ -290,16 +290,21 @@ print("weights", float(after.sum()).hex())
 
 
 @pytest.mark.parametrize(
-    "strategy",
+    ("strategy", "options"),
     [
-        "PSLoadBalancing",
-        pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
-        pytest.param("AllReduce(communicator='horovod')", marks=[pytest.mark.slow, pytest.mark.horovod]),
+        ("PSLoadBalancing", ()),
+        pytest.param("AllReduce(communicator='collective')", ("--allow-open-ports",), marks=pytest.mark.slow),
+        pytest.param(
+            "AllReduce(communicator='horovod')",
+            ("--allow-open-ports",),
+            marks=[pytest.mark.slow, pytest.mark.horovod],
+        ),
     ],
 )
-def test_training_over_ssh(person, strategy):
+def test_training_over_ssh(person, strategy, options):
     person.write("train.py", TRAIN)
-    result = person.run("train.py", "-H", "h1,h2", "--strategy", strategy, "--host-timeout", "20", timeout_s=280)
+    command = ["train.py", "-H", "h1,h2", "--strategy", strategy, "--host-timeout", "20", *options]
+    result = person.run(*command, timeout_s=280)
     assert result.returncode == 0, result.stderr
     [first], [second] = lines_of(result.stdout, 0), lines_of(result.stdout, 1)
     assert first == second
@@ -316,7 +321,7 @@ def test_training_over_ipv6(person, strategy):
     assert person.cluster.run("head", ["sh", "-c", known]).returncode == 0
     person.write("cluster.yml", 'nodes:\n- address: "fd77::1"\n- address: "fd77::2"\n')
     person.write("train.py", TRAIN)
-    result = person.run("train.py", "--strategy", strategy, "--host-timeout", "20", timeout_s=280)
+    result = person.run("train.py", "--allow-open-ports", "--strategy", strategy, "--host-timeout", "20", timeout_s=280)
     assert result.returncode == 0, result.stderr
     assert lines_of(result.stdout, 0) == lines_of(result.stdout, 1) != []
 

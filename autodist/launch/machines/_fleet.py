@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import queue
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from autodist.errors import AutoDistError, HostUnreachable, LaunchError
 from autodist.launch._base import WorkerCommand
 from autodist.launch._gang import Event, Exited, ExitStatus, Lost, StartedWorker
 from autodist.launch._loop import LoopThread
+from autodist.launch._signal_queue import SignalQueue
 from autodist.launch._worker_output import OutputPump
 from autodist.launch.machines._machines import is_here
 from autodist.remote import LocalTransport, Machine, Transport
@@ -46,7 +46,7 @@ class Fleet:
         self,
         loop: LoopThread,
         machines: Mapping[Machine, tuple[int, ...]],
-        events: queue.SimpleQueue[Event],
+        events: SignalQueue[Event],
         pump: OutputPump,
         *,
         grace_s: float,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import queue
 import signal
 import time
 from dataclasses import replace
@@ -12,6 +11,7 @@ from autodist.agent import reason_of_pause
 from autodist.coordination import INTERRUPTION_TOLD, SAVES_AT_END, SCRIPT_ENDED, CoordinatorServer
 from autodist.launch._base import Job, RunObserver
 from autodist.launch._gang import Event, Exited, ExitStatus, Gang, Interrupted, Lost
+from autodist.launch._signal_queue import SignalQueue
 from autodist.launch.run_files import RunDirectory, StatusKeeper
 from autodist.launch.watching._deadlines import WorkersProgress, find_overdue
 from autodist.launch.watching._failures import Symptom, Verdict, root_cause
@@ -33,7 +33,7 @@ class Supervisor:
     Args:
         job: Holds the bounds.
         gang: All workers, started.
-        events: What happens to them; a ``SimpleQueue``, as a signal handler may put into no other.
+        events: What happens to them.
         coordinator: Knows their progress.
         neighbours: Know which machines reach each other.
         directory: For the events that are kept.
@@ -45,7 +45,7 @@ class Supervisor:
         self,
         job: Job,
         gang: Gang,
-        events: queue.SimpleQueue[Event],
+        events: SignalQueue[Event],
         coordinator: CoordinatorServer,
         neighbours: Neighbours,
         directory: RunDirectory,
@@ -108,9 +108,8 @@ class Supervisor:
     def _take_event(self, timeout_s: float) -> bool:
         """Note the next event; False if there was none within the time."""
         self._status.progressed(self._coordinator.progress())
-        try:
-            event = self._events.get(timeout=max(timeout_s, 0.0))
-        except queue.Empty:
+        event = self._events.get(timeout_s)
+        if event is None:
             return False
         if isinstance(event, Interrupted):
             self._interrupts.append(event.signum)
