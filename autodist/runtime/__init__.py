@@ -6,7 +6,7 @@ What the rooms are for, from the lowest to the highest:
 - ``session``: the TensorFlow session of a worker, its servers and its carriers.
 - ``state``: the program's variables, and where the session holds them.
 - here: steps, compiled and run by the engine, or by its undistributed twin.
-- ``hooks``: what of the program is intercepted while a scope is open.
+- ``hooks``: the parts of the program that are intercepted while a scope is open.
 - ``keras``, ``checkpoints``, ``measuring``: what uses the engine.
 
 Importing this package does not import TensorFlow.

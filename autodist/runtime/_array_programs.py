@@ -1,7 +1,7 @@
 """Functions of arrays: replicas have parts of the arguments, and share the work tensor by tensor.
 
-Every worker calls them with the same arrays, and has the whole result. Nothing has to be a batch: which dims are cut is
-searched for.
+Every worker calls them with the same arrays, and has the whole result. No argument has to be a batch: a search chooses
+the dims that are cut.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class ArrayPrograms:
 
     Args:
         worker: This process.
-        execution: Runs what is compiled.
-        plain: Runs what can't be shared.
-        compiler: Gives what compiles at the time.
+        execution: Runs compiled steps.
+        plain: Runs functions that can't be shared.
+        compiler: Returns the current compiler.
         convention: What workers bring.
         num_replicas: Number of replicas.
     """
@@ -57,7 +57,7 @@ class ArrayPrograms:
         self._convention = convention
         self._whole: set[Any] = set()
         self._split: dict[Any, tuple[bool, ...]] = {}
-        """By kind of call that is shared by rows, which arrays have them."""
+        """Per kind of call that is shared by rows, which arrays are split."""
 
     def run(
         self,
@@ -134,10 +134,10 @@ class ArrayPrograms:
     def _by_rows(
         self, function: Callable[..., Any], arguments: Arguments, parts: int
     ) -> tuple[CapturedStep, Arguments, float] | None:
-        """A function whose largest argument has rows that can't be shared evenly: replicas have nearly as many of them.
+        """Share the rows of the largest argument, if they can't be divided evenly among the replicas.
 
         Returns:
-            It, its arguments, and what hosts send in a call; None if it can't be shared so.
+            The captured function, its arguments, and the bytes that hosts send in a call; None if that can't be done.
         """
         largest = max(arguments.arrays, key=lambda array: array.nbytes, default=None)
         if largest is None or not largest.ndim or not len(largest) % parts or len(largest) < parts:
@@ -221,7 +221,7 @@ def _check_dims(name: str, arguments: Arguments, dims: Dims, parts: int) -> None
 
 
 def _readable(function: Callable[..., Any]) -> Callable[[tuple[Any, ...]], str]:
-    """Names of arguments by their path among all: as the function calls them."""
+    """Names arguments by their paths, as the function's signature does."""
     parameters = list(inspect.signature(function).parameters.values())
     several = [k for k, one in enumerate(parameters) if one.kind is inspect.Parameter.VAR_POSITIONAL]
     named = [one.name for one in parameters[: several[0] if several else None]]

@@ -84,7 +84,7 @@ class Compiler:
 
     @property
     def can_share(self) -> bool:
-        """Whether there is a strategy so far by which workers can share what trains nothing."""
+        """Whether there is a strategy yet by which workers can share steps that train nothing."""
         return bool(self._steps.strategies)
 
     def compile_captured(self, captured: CapturedStep, arguments: Arguments) -> CompiledStep:
@@ -180,7 +180,7 @@ class Compiler:
         return as_array_program(replace(found, graph=found.graph.with_batch_size(self._batch_size(arguments, False))))
 
     def strategy_of_arrays(self, captured: CapturedStep) -> Strategy:
-        """Where a function of arrays runs: where the steps before it do, or on all devices."""
+        """The strategy of a function of arrays: it runs where the steps before it do, or on all devices."""
         before = self._steps.strategies
         if before:
             return replace(before[-1], variables=(), builder="")
@@ -191,7 +191,7 @@ class Compiler:
         return replace(AllReduce(communicator=carrier).build(captured.graph, self._spec), variables=(), builder="")
 
     def compile_arrays(self, captured: CapturedStep, strategy: Strategy, arguments: Arguments) -> CompiledStep:
-        """Compile a function of arrays, of which replicas have parts.
+        """Compile a function of arrays that are cut into one part per replica.
 
         Args:
             captured: The function, whose inputs have tiles.
@@ -205,7 +205,7 @@ class Compiler:
             return self._bring_in_untrained(captured, strategy, self._fingerprint(arguments))
 
     def _bring_in_untrained(self, captured: CapturedStep, strategy: Strategy, batch: int | None) -> CompiledStep:
-        """Bring in a step of which the strategy says nothing but where it runs."""
+        """Bring in a step for which the strategy only says where it runs."""
         number = len(self._steps.strategies) - len(self.strategies)
         self._steps.agreement.same(number, captured, batch)
         step = self._steps.bring_in(captured, strategy, f"shared_{self._scope}_{number}")
@@ -221,7 +221,7 @@ class Compiler:
             local: Whether they are this worker's part of the global batch.
 
         Raises:
-            NoGradientError: It is no training step.
+            NoGradientError: It is not a training step.
             CaptureError: It can't be captured.
         """
         try:
@@ -242,12 +242,12 @@ class Compiler:
     def capture_fixed(
         self, function: Callable[..., Any], arguments: Arguments, reason: FixedRowsError, *, local: bool
     ) -> CapturedStep:
-        """Trace a step for batches of just this number of rows; what it needs of the whole batch, replicas then get.
+        """Trace a step for batches of exactly this number of rows; replicas get what it needs from the whole batch.
 
         Args:
             function: The step.
             arguments: Those of its first call.
-            reason: Why it can't be for any number.
+            reason: Why it can't be traced for any number of rows.
             local: Whether they are this worker's part of the global batch.
 
         Raises:
@@ -351,13 +351,13 @@ class Compiler:
         return None if is_unknown else self._batch_size(arguments, local)
 
     def _batch_size(self, arguments: Arguments, local: bool) -> int | None:
-        """Examples in the global batch; of a local one that does not say, supposed that all workers have as many."""
+        """Examples in the global batch; if a local one does not say, all workers are assumed to have as many."""
         if arguments.global_rows is not None or not arguments.batch:
             return arguments.global_rows
         return len(arguments.batch[0]) * (self._worker.world_size if local else 1)
 
     def leave(self) -> None:
-        """End the session, the program has the variables; all workers must do so together."""
+        """End the session, once the program has the variables; all workers must do so together."""
         self._steps.leave()
 
     def _propose(self, captured: CapturedStep) -> Strategy:
@@ -392,7 +392,7 @@ def _check_trains(function: Callable[..., Any], captured: CapturedStep) -> None:
 
 
 def _of_asking(captured: CapturedStep) -> FixedRowsError:
-    """The error for a program that wants a number where there is none."""
+    """The error for a step that asks in Python for its number of rows, which tracing leaves open."""
     return FixedRowsError(
         f"the step asks in Python for the number of rows of its batch, at {', '.join(captured.asking)}. It gets None, "
         f"where one device has {captured.graph.batch_size}, because replicas get parts of each batch, and is another "

@@ -58,7 +58,7 @@ class Decisions:
         self._seen.update(fingerprint.to_bytes(8, "little"))
 
     def compare_batches(self, place: str) -> None:
-        """See that all workers have had the same batches, where they have had as many.
+        """Check that workers which have had equally many batches have had the same ones.
 
         Args:
             place: What all do here, in words that follow a worker's name.
@@ -82,7 +82,7 @@ class Decisions:
         self._everyone(None, place)
 
     def anyone(self, flags: Sequence[bool]) -> list[bool]:
-        """Each of the flags, as at least one worker says it."""
+        """Per flag, whether it is set on any worker."""
         return [any(said) for said in zip(*self._everyone(list(flags), _IN_FIT), strict=True)]
 
     def are_alike(self, numbers: Sequence[float], tolerance: float, place: str) -> bool:
@@ -131,13 +131,13 @@ class Decisions:
                 )
 
     def of_chief(self, logs: dict[str, Any]) -> dict[str, Any]:
-        """The numbers among the chief's logs, which others may have with other rounding, or from less data."""
+        """The numbers in the chief's logs; other workers' may be rounded differently, or come from less data."""
         mine = {name: value for name, value in logs.items() if isinstance(value, bool | int | float)}
         found: dict[str, Any] = self._everyone(mine if self._worker.is_chief else None, _IN_FIT)[0]
         return found
 
     def _everyone(self, mine: Any, here: str) -> list[Any]:
-        """The words of all workers, by rank."""
+        """The messages of all workers, by rank."""
         coordinator = self._worker.coordinator
         if coordinator is None or self._worker.world_size == 1:
             return [json.loads(json.dumps(mine))]
@@ -182,4 +182,4 @@ class Decisions:
                 self._state.assign(name, receive_value(coordinator, f"{self._prefix}/values/{k}", timeout_s, like))
         coordinator.barrier(f"{self._prefix}/received", timeout_s)
         for key in sent:
-            coordinator.put(key, b"")  # it would take the launcher's memory to the end of the run
+            coordinator.put(key, b"")  # else the value stays in the launcher's memory until the run ends

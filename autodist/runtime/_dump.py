@@ -39,7 +39,7 @@ class GraphDump:
         return cls(directory / f"rank_{rank}" / step)
 
     def __call__(self, name: str, graph: DistributedGraph) -> None:
-        """Write a graph under a kernel's name; what can't be written is said once, and is no reason to end a run."""
+        """Write a graph under a kernel's name; a failure to write is reported once, and does not end the run."""
         if self._failed:
             return
         try:

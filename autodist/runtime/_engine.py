@@ -49,13 +49,13 @@ class Engine:
         spec: The cluster.
         strategy: A builder, a strategy, a builder's name or a file.
         convention: What a batch and a loss mean.
-        recorder: Writes down what the first steps do, if anyone wants to compare.
+        recorder: Records the first steps, for a comparison of two runs; None to record nothing.
 
     Attributes:
         worker: This process.
         state: The scope's variables.
         decisions: How the workers agree on what callbacks decide.
-        local_batches: Those of loops over ``ad.shard`` datasets.
+        local_batches: The batches of loops over ``ad.shard`` datasets.
         applied_alike: Names of optimizers that all workers have applied outside of steps.
     """
 
@@ -87,7 +87,7 @@ class Engine:
         self._fixed: dict[Any, FixedRowsError] = {}
         """By kind of call, why its steps are for one number of rows each."""
         self._drawing: set[Any] = set()
-        """Kinds of calls whose random numbers TensorFlow begins again in each trace, so for each number of rows."""
+        """Kinds of calls whose random numbers TensorFlow restarts in each trace, hence for each number of rows."""
         self._scope = scope
         is_alone = worker.world_size == 1 and self.num_replicas == 1
         self._plain = PlainSteps(worker, is_allowed=is_alone and not self.captures_all and recorder is None)
@@ -195,10 +195,10 @@ class Engine:
             has_open_rows: As for :meth:`run`.
 
         Returns:
-            What it gives for the whole batch, on every worker.
+            The step's result for the whole batch, on every worker.
 
         Raises:
-            NotSharedError: That would not be what it gives on one device; every worker is to run all of it.
+            NotSharedError: The result would differ from that of one device; every worker is to run the whole step.
             UsageError: The workers have different batches.
             WorkerFailed: Another worker is gone.
         """
@@ -223,7 +223,7 @@ class Engine:
         return step.captured.pack([_tensor(value) for value in values])
 
     def any_worker(self, flag: bool) -> bool:
-        """Whether any worker says so; all must ask. Costs as little as joining one number in a step.
+        """Whether the flag is set on any worker; all must call this. Costs as little as joining one number in a step.
 
         Before the first training step it is True.
         """
@@ -238,7 +238,7 @@ class Engine:
         return bool(self._execution.joins(step, arguments) > 0)
 
     def check_batches(self) -> None:
-        """See that all workers have had the same batches so far; all must ask.
+        """Check that all workers have had the same batches so far; all must call this.
 
         Raises:
             UsageError: They have not.
@@ -255,7 +255,7 @@ class Engine:
             raise
 
     def prepare(self, function: Callable[..., Any], batch: Any, *, has_open_rows: bool = False) -> None:
-        """Have a training step of Keras ready for batches like this one, as if it had been taken; all workers must."""
+        """Compile a training step of Keras for batches like this one, without running it; all workers must do so."""
         self._ready(function, flatten_batch(batch, has_open_rows=has_open_rows))
 
     def _ready(self, function: Callable[..., Any], arguments: Arguments) -> tuple[CompiledStep, Arguments, bool]:
@@ -336,9 +336,9 @@ class Engine:
         return self._compiler.compile_captured(captured, arguments)
 
     def _change(self, strategy: Strategy, key: Any) -> bool:
-        """Go on by another strategy, between two steps, or as before if it can't be compiled; returns whether it can.
+        """Switch to another strategy between two steps; return False and keep the old one if it can't be compiled.
 
-        What evaluates is compiled again when it is needed.
+        Evaluation steps are compiled again when they are needed.
         """
         compiler = self._compiler_of(strategy)
         with self.worker.whereabouts.at("goes over to another strategy"):
@@ -363,7 +363,7 @@ class Engine:
         self._execution.settle()
 
     def standstill(self) -> AbstractContextManager[None]:
-        """Have the variables as they are after the steps so far while inside; see :meth:`Execution.standstill`."""
+        """Keep the variables as they are after the steps so far while inside; see :meth:`Execution.standstill`."""
         return self._execution.standstill()
 
     def close(self) -> None:
@@ -379,7 +379,7 @@ class Engine:
                 self.decisions.meet("has left the scope")
 
     def abandon(self) -> None:
-        """After an error: bring back what can be had without the other workers."""
+        """After an error, bring back the values that can be had without the other workers."""
         self.state.rescue()
         self.state.push_all_next()
 

@@ -1,4 +1,4 @@
-"""A word on what replicas exchange in the middle of a step, if that takes a part of it that counts."""
+"""A warning if what replicas exchange in the middle of a step takes a large part of its time."""
 
 from __future__ import annotations
 

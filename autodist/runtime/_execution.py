@@ -18,19 +18,19 @@ from autodist.runtime.state import StateStore
 
 
 class Execution:
-    """Runs the compiled steps of a scope, and waits for what servers have still to apply of them.
+    """Runs the compiled steps of a scope, and waits until servers have applied their updates.
 
     Args:
         worker: This process.
         state: The scope's variables.
-        decisions: How the workers compare what they have had.
+        decisions: How the workers compare the batches that they have had.
         convention: What a batch means.
         scope: What tells this scope from the others of the run.
 
     Attributes:
         steps: The compiled steps, by what their calls share.
         batches: Compares the workers' batches.
-        is_settled: Whether servers have nothing to apply.
+        is_settled: Whether servers have applied all updates.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Execution:
         return any(step.graph.asynchronous for step in self.steps.values())
 
     def joins(self, step: CompiledStep, arguments: Arguments) -> Any:
-        """The sums of numbers that each worker has; nothing is changed by it."""
+        """The sums over all workers of the numbers in the arguments; changes nothing."""
         with self._worker.interruption.together(), self._watchdog.step(), peer_failures(self._worker):
             return step.run(step.feeds(arguments, local=True))[0]
 
@@ -68,7 +68,7 @@ class Execution:
             trains: Whether it counts as a training step.
 
         Returns:
-            What it gives, flat.
+            Its tensor outputs, in flattened order.
 
         Raises:
             UsageError: The workers have different batches.
@@ -132,7 +132,7 @@ class Execution:
             self._average_statistics(steps)
 
     def _average_statistics(self, steps: Sequence[CompiledStep]) -> None:
-        """Workers that don't wait for each other have statistics of their own until they meet."""
+        """Average the statistics of workers that don't wait for each other in their steps."""
         names = dict.fromkeys(name for step in steps for name in averages(step.captured.graph))
         if names:
             counts = [len(devices) for devices in steps[0].graph.layout.replicas]

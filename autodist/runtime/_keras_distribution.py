@@ -92,11 +92,11 @@ def _of_layouts(keys: list[str], names: list[str]) -> Iterator[str]:
         if not any(key in found for found in fitting.values()):
             yield f"its LayoutMap has {key!r}, which is the name of no trained variable, such as {known}"
     for name, found in fitting.items():
-        if len(found) > 1 and name not in found:  # one that is the name itself counts alone
+        if len(found) > 1 and name not in found:  # a pattern that is the whole name overrides others
             yield f"its LayoutMap has {' and '.join(map(repr, found))} for `{name}`, allowed: one"
 
 
 def _cut_dims(layout: Any, lengths: dict[str, int]) -> list[int]:
-    """The dims that a layout cuts along an axis that is longer than 1; the first is the one."""
+    """The first dim that a layout cuts along an axis that is longer than 1; none if there is no such dim."""
     axes = () if layout is None else layout.axes
     return [dim for dim, axis in enumerate(axes) if axis is not None and lengths[axis] > 1][:1]

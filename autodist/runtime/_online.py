@@ -21,7 +21,7 @@ _MEASURED = 5
 
 @dataclass(frozen=True)
 class _Tried:
-    """A strategy, and how long the steps took that have gone by it."""
+    """A strategy, and how long its steps took."""
 
     strategy: Strategy
     times_s: list[float] = field(default_factory=list)
@@ -36,7 +36,7 @@ class FirstSteps:
     Args:
         worker: This process.
         spec: The cluster.
-        wanted: What is wanted; a builder that can't tell which strategy is the best has them tried.
+        wanted: The strategy or builder of the scope; a builder that can't tell which is best has several tried.
         scope: What tells this scope from the others of the run.
     """
 
@@ -49,7 +49,7 @@ class FirstSteps:
         self._left: list[Strategy] = []
 
     def begin(self, captured: CapturedStep, take: Callable[[Strategy], bool], *, is_first: bool) -> None:
-        """Take the strategy to begin with, if several are to be tried; before any other step the trying has an end.
+        """Take the strategy to begin with, if several are to be tried; the trials end before any other step.
 
         Args:
             captured: A step that is about to be compiled.
@@ -72,12 +72,12 @@ class FirstSteps:
         self._tried = [_Tried(first)]
 
     def _not_left_out(self, found: Sequence[Strategy]) -> Sequence[Strategy]:
-        """Those that have not ended this run before; if all have, the last of them shall say why."""
+        """The strategies that have not ended this run before; if all have, the last one, which fails again."""
         left = [strategy for strategy in found if strategy.id not in self._worker.environment.left_out]
         return left or found[-1:]
 
     def _tell(self, strategy: Strategy | None) -> None:
-        """Tell the launcher what is being tried out, so that it goes on without it if that ends the run."""
+        """Tell the launcher which strategy is being tried, so that a restart leaves it out if it ends the run."""
         coordinator = self._worker.coordinator
         if self._worker.is_chief and coordinator is not None:
             (CandidateNote() if strategy is None else CandidateNote(strategy.id, strategy.mixture)).tell(coordinator)

@@ -1,4 +1,4 @@
-"""Whether steps can run on the parts of their batches, of each number of rows that they meet."""
+"""Whether steps can run on parts of their batches, checked for each number of rows that occurs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ than ever, are looked at in any case: what fits several numbers need not fit the
 
 
 class PartChecks:
-    """The steps that were looked at so far.
+    """Checks steps, and remembers for which numbers of rows they were checked.
 
     Args:
         num_replicas: Into how many parts batches go.
@@ -26,10 +26,10 @@ class PartChecks:
         self._num_replicas = num_replicas
         self._are_planned = are_planned
         self._rows: WeakKeyDictionary[Any, set[int | None]] = WeakKeyDictionary()
-        """By step, the numbers of rows that it was looked at with; None if there is no number of rows in it."""
+        """Per step, the numbers of rows that it was checked for; None if it does not depend on the number."""
 
     def check(self, captured: CapturedStep, arguments: Arguments, rows: int | None) -> None:
-        """Look at a step that gets this many rows, unless there is nothing new.
+        """Check a step for a batch of this many rows, unless that was done before.
 
         Args:
             captured: The step.

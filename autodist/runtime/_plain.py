@@ -47,7 +47,7 @@ class PlainSteps:
         self._said: set[str] = set()
 
     def check_asks_no_rows(self, captured: CapturedStep) -> None:
-        """A step that knows its number of rows does something else than one that doesn't.
+        """Refuse a step that asks for its number of rows: when it gets None, it may compute something else.
 
         Raises:
             CaptureError: It has asked for it, and TensorFlow may run it as it is.

@@ -22,7 +22,8 @@ class Recorder:
     The file ``<rank>.npz`` holds ``initial/NAME``, ``final/NAME`` and ``output/STEP/POSITION``.
 
     Attributes:
-        directory: Where to; in the environment it may be relative to the run's directory, from which files come back.
+        directory: Where files are written; in the environment it may be relative to the run's directory, from which
+            files come back.
         num_steps: Steps to record.
         is_reference: Whether the steps run as plain TensorFlow, undistributed.
     """

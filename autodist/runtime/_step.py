@@ -33,7 +33,7 @@ class BatchFeeds:
 
     Attributes:
         values: In the order in which they are fed.
-        batch: What they are of the batch.
+        batch: Which rows of the batch they hold.
     """
 
     values: list[Any]
@@ -53,7 +53,7 @@ class CompiledStep:
     Attributes:
         graph: The step as rewritten.
         taken: How often it was run since it was rewritten.
-        servers: What applies updates alongside it.
+        servers: Threads of this worker that apply updates while the step runs.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ class PlannedStep:
 
     Attributes:
         captured: The step as traced.
-        strategy: By which it runs.
+        strategy: The strategy by which it runs.
         training: The step in the parts that the strategy makes.
         prepared: The strategy in terms of these.
         graph: The step as rewritten for this worker.
@@ -68,7 +68,7 @@ class PlannedStep:
 
     @property
     def name(self) -> str:
-        """Its name in the session, other than that of earlier revisions."""
+        """Its name in the session, which differs from revision to revision."""
         return f"{self.prefix}_{self.revision}" if self.revision else self.prefix
 
 
@@ -190,7 +190,7 @@ def _wholes_in_new_parts(training: TrainingGraph, known: dict[str, str]) -> Iter
 
 
 def _check_unwritten(before: SessionPlan, moved: Iterable[str], recut: Iterable[str]) -> None:
-    """See that no earlier step changes copies of its own of what this one has elsewhere.
+    """Check that no earlier step changes its own copies of variables that the new step has elsewhere.
 
     Raises:
         StrategyError: One does.

@@ -16,7 +16,7 @@ _LOOK_EVERY_S = 1.0
 
 
 class StepsTaken:
-    """The workers' words to each other about the steps that they have taken in a scope.
+    """The workers' messages to each other about the steps that they have taken in a scope.
 
     With asynchronous servers a worker may be many steps ahead of another, so one that has finished waits for another as
     long as that one makes progress.
@@ -36,7 +36,7 @@ class StepsTaken:
         self._patience_s = max(self._timeout_s, environment.start_timeout_s)
 
     def say(self) -> None:
-        """Tell the others, every now and then, that this worker gets on."""
+        """Tell the others, every now and then, that this worker makes progress."""
         now = time.monotonic()
         if now - self._said > _SAY_EVERY_S and self._worker.coordinator is not None:
             self._said = now
@@ -67,7 +67,7 @@ class StepsTaken:
             coordinator.barrier(f"{key}/applied", self._patience_s)
 
     def _await(self, key: str, rank: int) -> bytes:
-        """Another worker's words here, however long they take while it gets on."""
+        """Another worker's message; waits for it as long as that worker makes progress."""
         coordinator = self._worker.coordinator
         assert coordinator is not None
         seen, since = b"", time.monotonic()

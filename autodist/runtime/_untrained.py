@@ -1,6 +1,6 @@
 """Steps that train nothing, such as a ``test_step`` that updates metrics, on batches of which workers have parts.
 
-What has the whole batch needs nothing of this: it runs on every worker as it is, and changes variables alike.
+A step that is given the whole batch needs none of this: it runs on every worker, and changes variables alike.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class WholeBatches:
         self._functions: dict[Any, _OfWhole] = {}
 
     def run(self, function: Callable[..., Any], arguments: Arguments) -> Any:
-        """Call a function on the whole batch, on every worker; of a result per example it gives this worker's part.
+        """Call a function on the whole batch, on every worker; return this worker's rows of results per example.
 
         Args:
             function: Function of the batch, in Python.
@@ -74,7 +74,7 @@ class WholeBatches:
             ]
             coordinator.barrier(f"{key}/had", timeout_s)
             for part in sent:
-                coordinator.put(part, b"")  # it would take the launcher's memory to the end of the run
+                coordinator.put(part, b"")  # else it stays in the launcher's memory until the run ends
         kinds = [tensor.dtype for tensor in mine]
         return [[tf.io.parse_tensor(t, kind).numpy() for t, kind in zip(row, kinds, strict=True)] for row in texts]
 
@@ -94,7 +94,7 @@ class _OfWhole:
         self._by_row = self._by_row_of(None)
 
     def __call__(self, arrays: Sequence[Any], own: slice, rows: int) -> Any:
-        """Call it on a batch of this many rows; of a result per example it gives some of them."""
+        """Call it on a batch of this many rows; return the rows `own` of results per example."""
         import tensorflow as tf
 
         found = self._run(*map(tf.convert_to_tensor, arrays))
@@ -105,7 +105,7 @@ class _OfWhole:
         return tf.nest.pack_sequence_as(found, parts)
 
     def _of_other_sizes(self, leaves: Sequence[Any], rows: int) -> list[bool]:
-        """By result, whether it has a row per example, of a function that must know how many there are."""
+        """Per result of a function that must know the number of examples, whether it has a row for each."""
         by_row = [_rows(leaf) == (rows,) for leaf in leaves]
         if not any(by_row):
             return by_row
@@ -122,7 +122,7 @@ class _OfWhole:
         return by_row
 
     def _by_row_of(self, rows: int | None) -> list[bool] | None:
-        """By result, whether it has as many rows as the batch; None if it is not for batches of so many.
+        """Per result, whether it has as many rows as the batch; None if it can't be traced for this many.
 
         Args:
             rows: Rows of the batch that it is traced for; None for any number.

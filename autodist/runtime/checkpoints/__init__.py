@@ -1,4 +1,4 @@
-"""Checkpoints of a training: what is in their directory, whose it is, and how it is written whole."""
+"""Checkpoints of a training: the files in their directory, who owns them, and how they are written atomically."""
 
 from autodist.runtime.checkpoints._checkpoints import CheckpointKind, Checkpoints
 from autodist.runtime.checkpoints._loop_checkpoint import LoopCheckpoint

@@ -111,7 +111,7 @@ class CheckpointFiles:
 
         Raises:
             UsageError: Another process is there, or this one may not write there.
-            OSError: The disk is full, for one; what was there before is still there. So it is with TensorFlow's errors.
+            OSError: For example, the disk is full; earlier checkpoints remain, also after TensorFlow's errors.
         """
         with _in_plain_words(f"a checkpoint can't be written into `{self._directory}`", _SPACE, _NOT_ALLOWED):
             self._open()
@@ -128,7 +128,7 @@ class CheckpointFiles:
 
         Raises:
             UsageError: Another process is there.
-            OSError: The disk does not do it.
+            OSError: The disk can't.
         """
         if not self._directory.is_dir():
             return
@@ -144,7 +144,7 @@ class CheckpointFiles:
             with contextlib.suppress(OSError):
                 directory.rmdir()
 
-    # --- who comes in
+    # --- opening the directory
 
     def _open(self) -> None:
         """Get the directory for this process, see what of it is ours, and finish what one before has begun."""
@@ -173,7 +173,7 @@ class CheckpointFiles:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Finish what was begun: what is to leave leaves."""
+        """Remove the checkpoints that are marked as leaving."""
         shutil.rmtree(self._unfinished, ignore_errors=True)
         self._settle()
         leaving = self._record.names(CheckpointState.LEAVING)
@@ -185,7 +185,7 @@ class CheckpointFiles:
                 self._is_unsaved = False
 
     def _settle(self) -> None:
-        """See which checkpoints are there: one that is written and has its index is, and then others leave for it."""
+        """Mark the checkpoint that was being written as kept if it is complete; those that it replaces then leave."""
         begun = self._record.names(CheckpointState.WRITTEN)
         here = [name for name in begun if self._is_there(name)]
         replaced = self._record.names(CheckpointState.REPLACED)
@@ -197,7 +197,7 @@ class CheckpointFiles:
         self._record.mark(here, CheckpointState.KEPT)
         self._is_unsaved |= bool(begun or replaced)
 
-    # --- what is there
+    # --- finding checkpoints
 
     def _candidates(self, fresh: bool) -> list[str]:
         names = names_in(self._directory, self._record.checkpoints)
@@ -247,7 +247,7 @@ class CheckpointFiles:
         self._record.save()
 
     def _begin_anew(self) -> None:
-        """Leave all that is there where it is, and have it count no more."""
+        """Leave all files where they are, and ignore them from now on."""
         self._record.disown_incomplete()
         self._record.mark(self._record.checkpoints, CheckpointState.PAST)
         own = {file for of in self._record.checkpoints.values() for file in of.files}
@@ -256,7 +256,7 @@ class CheckpointFiles:
         self._record.ignored = {path.name: OwnFile.of(path, reads=False) for path in there if path.name not in own}
         self._record.save()
 
-    # --- what is written
+    # --- writing
 
     def _free_name(self, steps: int) -> str:
         """A name that no file has, so that writing never takes anything away."""
@@ -295,10 +295,10 @@ class CheckpointFiles:
 
 @contextlib.contextmanager
 def _in_plain_words(what: str, hint: str, only: frozenset[int] | None = None) -> Iterator[None]:
-    """Turn what the system says inside into errors of ours.
+    """Turn errors of the system inside into errors of AutoDist.
 
     Args:
-        what: Could not be done.
+        what: The beginning of the message: what could not be done.
         hint: What to do then.
         only: The numbers of the errors that are turned; None for all.
     """

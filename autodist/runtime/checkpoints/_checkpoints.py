@@ -227,7 +227,7 @@ class Checkpoints:
 def _read(path: str, root: Any) -> None:
     try:
         status = root.read(path)
-        status.expect_partial()  # of the files there may be more: the position, metrics
+        status.expect_partial()  # the files may hold more: the position, metrics
         status.assert_existing_objects_matched()
     except (AssertionError, ValueError) as error:
         raise UsageError(
@@ -238,7 +238,7 @@ def _read(path: str, root: Any) -> None:
 
 
 def _read_if_here(path: str, root: Any) -> None:
-    """On a machine that sees the chief's files: then nothing must be sent. Whatever is wrong is put right later."""
+    """Read the chief's files if this machine sees them, so that nothing must be sent; errors are corrected later."""
     if Path(f"{path}.index").is_file():
         with contextlib.suppress(Exception):
             root.read(path).expect_partial()

@@ -37,7 +37,7 @@ class DirectoryLock:
         self._user = weakref.ref(user)
 
     def is_with(self, user: object) -> bool:
-        """Whether it was not handed on after this user."""
+        """Whether this user is the last one that it was handed to."""
         return self._user is not None and self._user() is user
 
     @classmethod

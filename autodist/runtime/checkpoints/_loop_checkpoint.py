@@ -58,7 +58,7 @@ class LoopCheckpoint:
         self._saved_s = time.monotonic()
         found = self._checkpoints.find()
         if found is not None:
-            position = found.position or {}  # of others: there are values in it, and no more
+            position = found.position or {}  # a checkpoint of another program holds values only
             self._step, self._pass, self._batch = (position.get(name, 0) for name in ("steps", "passes", "batches"))
             self._checkpoints.restore(trackables, _variables_of(trackables))
         self._saved_step = self._step if found is not None else None
@@ -115,7 +115,7 @@ class LoopCheckpoint:
         if self._every_steps is not None and self._step % self._every_steps == 0:
             return True
         if self._every_s is not None and time.monotonic() - self._saved_s >= self._every_s:
-            # Each worker has a clock of its own, and the chief needs no other to write what it can read.
+            # Each worker has its own clock; the chief writes alone, as it can read all variables.
             self._write()
         return False
 

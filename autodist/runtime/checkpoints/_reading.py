@@ -22,7 +22,7 @@ _POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 class DamagedCheckpoint(Exception):
-    """All bytes of a checkpoint that are there can be read, and they are no checkpoint."""
+    """The files of a checkpoint can be read, but they are not a whole checkpoint."""
 
 
 def names_in(directory: Path, own: Collection[str] = ()) -> list[str]:
@@ -88,7 +88,7 @@ def _careful(directory: Path, name: str, read: Callable[[], T]) -> T:
     """Tell a checkpoint that is damaged from one that can't be read just now, because of the disk or of the memory."""
     try:
         return read()
-    except Exception as error:  # of a damaged file TensorFlow speaks in errors of every kind
+    except Exception as error:  # TensorFlow raises errors of every kind for a damaged file
         _read_bytes(directory, name)
         first = error
     try:

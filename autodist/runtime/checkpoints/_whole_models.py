@@ -124,7 +124,7 @@ def whole_model_folder(path: str | os.PathLike[str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _beside(target: Path) -> Iterator[Path]:
-    """Where a model is until it is whole: one name, which no killed process leaves twice, unless others save there."""
+    """Where a model is until it is whole: a fixed name, so that none is left twice, unless others save there."""
     with contextlib.ExitStack() as stack:
         other = "" if _is_alone(target.parent, stack) else f"{secrets.token_hex(4)}-"
         yield target.with_name(f".unfinished-{other}{target.name}")

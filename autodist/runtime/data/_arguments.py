@@ -60,7 +60,7 @@ class Arguments:
 
     @property
     def large_wholes(self) -> str:
-        """Those of them that have rows, in words."""
+        """The arrays that have rows but are not split, in words."""
         found = zip(self.arrays, self.names, self.split, strict=True)
         return ", ".join(
             f"{name} ({len(array)} rows)" for array, name, is_split in found if array.ndim and not is_split
@@ -74,7 +74,7 @@ class Arguments:
 
     @property
     def given(self) -> Any:
-        """The same, whatever the numbers of rows are, and which arrays are split."""
+        """The part of :attr:`key` that does not depend on numbers of rows, and on which arrays are split."""
         shapes = tuple(array.shape[1:] for array in self.arrays)
         return self.kind, shapes, tuple((position, _hashable(value)) for position, value in self.static)
 
@@ -195,7 +195,7 @@ def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tupl
     """Per array, whether it is a part of the batch: it has the batch's rows.
 
     The batch is what ``ad.shard`` has marked as its parts. Where nothing is marked, it has as many rows as most of the
-    arrays, of several such numbers that of the first array. An array that has the batch's rows in one call only, by
+    arrays; the first array decides a tie. An array that has the batch's rows in one call only, by
     chance, does not become something else by that: what the first call has found stays.
 
     Args:
@@ -224,7 +224,7 @@ class ArgumentSplits:
     """Which arguments of the calls of a scope are split: those that were in the first call of the kind.
 
     Args:
-        num_replicas: Among how many.
+        num_replicas: Number of replicas that share a batch.
     """
 
     def __init__(self, num_replicas: int) -> None:
@@ -249,7 +249,7 @@ class ArgumentSplits:
 
 
 def _form(structure: Any) -> str:
-    """A structure as text; it is asked for in each call, so that the usual containers are gone through here."""
+    """A structure as text; handles the usual containers itself to be fast, since every call asks for it."""
     import tensorflow as tf
 
     if not tf.nest.is_nested(structure):

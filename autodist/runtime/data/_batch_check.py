@@ -1,4 +1,4 @@
-"""That all workers have the same batch is seen in each step, before anything is changed by it.
+"""Each step checks that all workers have the same batch, before it changes anything.
 
 Two numbers that represent the batch are summed over the workers, along with what a step joins anyway. A worker whose
 own numbers are not the mean fails its step, and all assignments wait for that. For workers that do not wait for each
@@ -46,7 +46,7 @@ class BatchCheck:
         """Say it plainly when the step inside fails because the workers have different batches.
 
         Args:
-            fingerprint: Fingerprint of this worker's.
+            fingerprint: Fingerprint of this worker's batch.
 
         Raises:
             UsageError: They have.

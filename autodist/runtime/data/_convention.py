@@ -16,7 +16,7 @@ class Convention:
         batch: ``"global"``: a step receives the whole batch, on every worker the same; ``"local"``: each worker brings
             its own part.
         gradient_reduction: ``"mean"`` for losses that are means over the batch, ``"sum"`` for sums; ``"auto"`` decides
-            for each gradient, by the loss that it was taken of.
+            for each gradient, by the loss whose gradient it is.
         evaluation: ``"shared"``: the replicas share the batches of Keras' ``evaluate`` and ``predict``; ``"whole"``:
             every worker runs them on its own.
         batch_norm: What batch normalization in training normalizes by: ``"replica"``, its replica's part of the batch,

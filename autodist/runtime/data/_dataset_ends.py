@@ -45,7 +45,7 @@ class DatasetEnds:
         )
 
     def say(self, batches: int) -> None:
-        """This worker's part has this many batches."""
+        """Tell the others that this worker's part has this many batches."""
         self.coordinator.put(f"{self.key}/{self.rank}", str(batches).encode())
 
     def last(self) -> int | None:

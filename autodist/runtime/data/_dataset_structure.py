@@ -1,7 +1,7 @@
 """The structure of a dataset: where its elements come from, and how to build the rest upon a part of them.
 
-TensorFlow has no public way to take a pipeline apart; what is read here is the Python objects of its operations. One
-that is not known is a place beyond which nothing is taken apart.
+TensorFlow has no public way to take a pipeline apart; what is read here is the Python objects of its operations.
+Nothing is taken apart beyond an unknown operation.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def batched_sizes(dataset: Any) -> set[int]:
 
 
 def of_no_order(dataset: Any) -> str | None:
-    """The operation by whose own wish the elements come as they are ready, on each worker in another order."""
+    """The operation whose option lets elements come in another order on each worker; None if there is none."""
     return next((name_of(node) for node in _nodes(dataset) if _takes_what_is_ready(node)), None)
 
 
@@ -126,7 +126,7 @@ def _takes_what_is_ready(node: Any) -> bool:
 
 
 def _orders_in_graph(node: Any) -> set[str]:
-    """Orders that the operations up to a node ask for; of this kind the object in Python does not keep it."""
+    """The values of `deterministic` up to a node in the serialized graph; this kind's Python object lacks it."""
     import tensorflow as tf
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.data.ops.options import ExternalStatePolicy
@@ -172,7 +172,7 @@ def _is_variable(handle: Any) -> bool:
 
 
 def _check_after(batching: Any, after: list[Any]) -> None:
-    """A function of batches was traced for their shape; with `drop_remainder` this has the size of whole batches."""
+    """Refuse functions of batches that were traced for the size of whole batches, as with `drop_remainder`."""
     mapped = any(hasattr(node, "_map_func") or hasattr(node, "_predicate") for node in after)
     if mapped and bool(batching._drop_remainder):
         raise UsageError(

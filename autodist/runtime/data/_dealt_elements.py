@@ -61,7 +61,7 @@ class BlocksRead:
         self._awaited = _NOBODYS
 
     def begin(self) -> PassRead:
-        """A new pass; the next one to begin to read the source is it."""
+        """Begin a pass; the next reading of the source belongs to it."""
         found, number = PassRead(self._listed), next(self._numbers)
         if self._most_passes is None or number <= self._most_passes:
             self._passes[number] = found

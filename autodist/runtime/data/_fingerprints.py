@@ -70,7 +70,7 @@ def _number(parts: Iterable[bytes]) -> int:
 
 
 def hashed_in_graph(tensors: Sequence[Any]) -> Any:
-    """The same of tensors, in a function of an input pipeline: row by row, without a copy."""
+    """A hash of tensors, in a function of an input pipeline: row by row, without a copy."""
     import tensorflow as tf
 
     contents = []
@@ -89,7 +89,7 @@ def can_be_hashed(dataset: Any) -> bool:
 
 
 def hashed_block(block: Any, size: int, left_out: Sequence[bool]) -> Any:
-    """The same of a dataset of a few elements, in a function of an input pipeline.
+    """A hash of a dataset of a few elements, in a function of an input pipeline.
 
     Args:
         block: The dataset.
@@ -114,7 +114,7 @@ def hashed_block(block: Any, size: int, left_out: Sequence[bool]) -> Any:
 
 
 def chained(known: int, following: int) -> int:
-    """A hash of two, in this order."""
+    """A hash of two hashes, in this order."""
     return _number(value.to_bytes(8, "little", signed=True) for value in (known, following))
 
 

@@ -1,4 +1,4 @@
-"""Batches of loops over sharded datasets: what a step is given of them is this worker's part."""
+"""Batches of loops over sharded datasets: a step is given this worker's part of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOG = logging.getLogger("autodist")
 
 
 class LocalBatches:
-    """The mutual knowledge of loops over sharded datasets and of steps.
+    """State that loops over sharded datasets share with steps.
 
     Args:
         worker: This process.
@@ -35,7 +35,7 @@ class LocalBatches:
         self._has_warned = False
 
     def passes(self) -> DatasetPasses:
-        """The needs of the loops over one sharded dataset."""
+        """The callbacks for the loops over one more sharded dataset."""
         self._datasets += 1
         coordinator, number = self._worker.coordinator, itertools.count()
         prefix = f"ends/{self._scope}/{self._datasets}"

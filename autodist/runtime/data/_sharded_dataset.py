@@ -64,19 +64,19 @@ class WorkerShares:
         return tuple(rank for rank, count in enumerate(self.replicas) if count)
 
     def rows(self, size: Any, minimum: Callable[[Any, Any], Any] = min) -> tuple[Any, Any]:
-        """First and one past the last of this worker's rows of a batch of so many."""
+        """First and one past the last of this worker's rows, in a batch of `size` rows."""
         first = sum(self.replicas[: self.rank])
         return part_of(size, sum(self.replicas), first, first + self.replicas[self.rank], minimum)
 
 
 @dataclass(frozen=True)
 class DatasetPasses:
-    """The business of the loops over a sharded dataset with the engine.
+    """Callbacks by which the loops over a sharded dataset reach the engine.
 
     Attributes:
         handed_out: Called with True before a loop over the dataset gets a batch, with False when the loop ends.
         begin: Makes the ends of a new pass; None where there is one worker only.
-        check: Refuses what can't be had with parts of different lengths.
+        check: Refuses strategies that don't allow parts of different lengths.
     """
 
     handed_out: Callable[[bool], None] = lambda _: None
@@ -99,7 +99,7 @@ class ShardedDataset:
 
     Args:
         dataset: As in the attribute, like `split`, `by` and `has_open_rows`.
-        passes: What loops over it have to do with the engine; None for nothing.
+        passes: The callbacks of loops over it; None for a dataset without an engine.
         read: What each pass has read of its source, where workers compare that.
     """
 
@@ -216,7 +216,7 @@ def shard_dataset(
         dataset: A ``tf.data.Dataset`` whose elements are global batches, the same and in the same order on all workers.
         shares: The part of each worker.
         by: See :meth:`autodist.AutoDist.shard`.
-        passes: What loops over the result have to do with the engine.
+        passes: The callbacks of loops over the result.
 
     Raises:
         UsageError: It is no dataset, its elements are no batches, or it can't be sharded like that.

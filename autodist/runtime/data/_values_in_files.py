@@ -30,7 +30,7 @@ _MOST_KEPT_BYTES = 32 * 1024 * 1024  # as the C library has it
 _STRETCH_BYTES = 256 * 1024 * 1024
 _MMAP_THRESHOLD, _TRIM_THRESHOLD, _MOST_ARENAS = -3, -1, -8  # of mallopt
 _FEW_ARENAS = 2
-"""Each thread has free memory of its own else, and TensorFlow has many threads."""
+"""Otherwise each thread keeps free memory of its own, and TensorFlow has many threads."""
 _IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 
 
@@ -199,7 +199,7 @@ def _give_back_from(size: int) -> None:
 
 
 def _set_option(option: int, value: int) -> None:
-    """Set an option of how the C library finds memory, if it has such."""
+    """Set an option of the C library's allocator, if it has one."""
     getattr(ctypes.CDLL(None), "mallopt", lambda *_: None)(option, value)
 
 

@@ -19,11 +19,11 @@ from autodist.runtime._reference import ReferenceEngine
 
 _LOG = logging.getLogger("autodist")
 _TOLERANCE = 1e-3
-"""Tolerance of sums over all gradients: hosts of other kinds round otherwise."""
+"""Relative tolerance of sums over all gradients: different kinds of hosts round differently."""
 
 
 def eagerly_alike(engine: Engine | ReferenceEngine) -> Callable[[Any], Any]:
-    """Make of an optimizer's method one that compares the gradients of all workers where no step is traced."""
+    """A wrapper of an optimizer's method, which compares the gradients of all workers outside of traced steps."""
     import tensorflow as tf
 
     def wrap(original: Any) -> Any:

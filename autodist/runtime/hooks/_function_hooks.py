@@ -84,7 +84,7 @@ class _OtherFunctions:
         """Whether it is clear without a capture that the function does not train.
 
         Raises:
-            CaptureError: It trains, but takes an argument that can't be split, an iterator for one.
+            CaptureError: It trains, but takes an argument that can't be split, such as an iterator.
         """
         import tensorflow as tf
 

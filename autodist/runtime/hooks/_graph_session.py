@@ -261,7 +261,7 @@ class GraphSession:
         return None if variable is None else variable.handle
 
     def _variable(self, name: str) -> Any:
-        """The eager variable of one of the graph."""
+        """The eager variable for a variable of the graph."""
         from tensorflow.python.ops.resource_variable_ops import UninitializedVariable
 
         if name not in self._variables:
@@ -306,7 +306,7 @@ def make_session(
         known: By graph, the sessions of the scope; a new one is added.
 
     Raises:
-        UsageError: None is.
+        UsageError: No graph is being built.
     """
     import tensorflow as tf
     from tensorflow.python.client.session import SessionInterface

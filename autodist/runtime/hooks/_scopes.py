@@ -52,7 +52,7 @@ def refuse_fit_outside(worker: Worker) -> None:
 
 
 def refuse_keras2_fit_outside(worker: Worker) -> None:
-    """The same of Keras 2, as soon as the program imports it."""
+    """Do the same for Keras 2, as soon as the program imports it."""
     after_import("tf_keras", lambda keras2: _guard(keras2.Model, worker.world_size, ("fit", "train_on_batch")))
 
 

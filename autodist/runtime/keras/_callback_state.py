@@ -18,12 +18,12 @@ _KEPT = {
 
 
 def callback_states(callbacks: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """The state of callbacks to keep, as JSON; of those that are not Keras' own, nothing."""
+    """The state of Keras' own callbacks to keep, as JSON; other callbacks are left out."""
     return {key: _state(callback) for key, callback in _numbered(callbacks)}
 
 
 def restore_callbacks(callbacks: Sequence[Any], states: Mapping[str, Mapping[str, Any]]) -> None:
-    """Give callbacks what was kept of them; the first of a kind what was kept of the first, and so on."""
+    """Give callbacks the state that was kept; several of one class get theirs in order."""
     for key, callback in _numbered(callbacks):
         for name, value in states.get(key, {}).items():
             setattr(callback, name, value)

@@ -119,7 +119,7 @@ class _EvaluationHooks:
         """Whether the replicas can share the next batch.
 
         Raises:
-            UsageError: It is a part of one.
+            UsageError: It is only a part of a batch.
         """
         engine = self._engine
         if not self._calls and engine.local_batches.is_pending and engine.worker.world_size > 1:
@@ -133,7 +133,7 @@ class _EvaluationHooks:
 
 
 def _differs(dataset: Any) -> bool:
-    """Whether every worker has other batches, by an order or by numbers of its own."""
+    """Whether each worker has different batches, because of their order or of random numbers."""
     return has_unseeded_shuffle(dataset) or any(drawn_parts(dataset))
 
 

@@ -1,4 +1,4 @@
-"""Files that a worker other than the chief would write as well: they go into a directory that is removed."""
+"""Files that workers other than the chief would write as well: they go into a directory that is removed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FilesAside:
 
     @contextlib.contextmanager
     def instead(self, label: str) -> Iterator[None]:
-        """Let this thread's files go aside inside.
+        """Redirect the files that this thread writes inside.
 
         Args:
             label: What writes them, for the first message.
@@ -68,7 +68,7 @@ class FilesAside:
         return self._directory / os.path.abspath(os.fsdecode(path)).lstrip(os.sep)
 
     def say(self, label: str) -> None:
-        """Say once of each that its files are the chief's."""
+        """Say, once per label, that only the chief writes these files."""
         if label not in self._said:
             self._said.add(label)
             sys.stderr.write(f"the callback `{label}` writes no files on worker {self._rank}: the chief writes them\n")
@@ -90,7 +90,7 @@ class _Caught:
 
     @contextlib.contextmanager
     def _place(self, path: Any) -> Iterator[Path]:
-        """Where a file is instead; what is done with it inside is done there."""
+        """The path to use instead of a file's own, inside."""
         self._is_at_it = True
         try:
             yield self._files.place(path)
@@ -98,7 +98,7 @@ class _Caught:
             self._is_at_it = False
 
     def open(self, original: Any) -> Any:
-        """A file that is written is one aside, and so is one that is read after that."""
+        """Open a file aside if it is written, or read after it was written there."""
 
         @functools.wraps(original)
         def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
@@ -146,7 +146,7 @@ class _Caught:
         return remove
 
     def made(self, original: Any) -> Any:
-        """A directory is made aside; it may be there already, or the chief may be about to make the real one."""
+        """Make a directory aside; the real one may exist already, or the chief may be about to make it."""
 
         @functools.wraps(original)
         def make(path: Any, *args: Any, **kwargs: Any) -> None:

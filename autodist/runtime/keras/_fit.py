@@ -173,7 +173,7 @@ class Batches:
 
     Args:
         sharded: The dataset.
-        dataset: What Keras has made from it, class weights for one.
+        dataset: The dataset that Keras has made from it, with class weights for example.
     """
 
     def __init__(self, sharded: ShardedDataset, dataset: Any) -> None:
@@ -253,7 +253,7 @@ class TrainFunction:
         return last_of_call(iterator, self._batches_per_call(), train)
 
     def prepare(self, batch: Any) -> None:
-        """Be ready for batches like one from Keras' iterator, as if a step had been taken, for what evaluates."""
+        """Compile the step for batches like one from Keras' iterator without running it, for evaluations to share."""
         if isinstance(self._engine, Engine) and self._engine.num_replicas > 1:
             is_open = self._has_open_rows(None)
             self._engine.prepare(self._step, self._arrays(without_optionals(batch)), has_open_rows=is_open)
@@ -275,7 +275,7 @@ class TrainFunction:
 
     @functools.cached_property
     def _plain_step(self) -> Callable[..., Any]:
-        """Keras' own function of it, for one device."""
+        """Keras' own training function, for one device."""
         import tensorflow as tf
 
         made: Callable[..., Any] = tf.function(self._step, reduce_retracing=True)

@@ -66,7 +66,7 @@ class _SaveAtEnd(keras.callbacks.Callback):
 
 
 def _is_own(callback: Any, hook: str) -> bool:
-    """Whether a callback does in this hook what is not in Keras' or our own code, and may differ by worker."""
+    """Whether a callback's hook is neither Keras' nor our own code, so that it may differ by worker."""
     method = getattr(callback, hook, None)
     if method is None or is_default(method):
         return False

@@ -47,7 +47,7 @@ def hook_keras2(
 
 
 class _Fit2Hooks(FitHooks):
-    """As for Keras 3; what differs is how ``fit`` comes to its batches."""
+    """Hooks as for Keras 3, except for how ``fit`` gets its batches."""
 
     def train_function(self, model: Any) -> TrainFunction:
         """The function that ``fit`` calls with an iterator."""

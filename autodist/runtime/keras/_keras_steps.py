@@ -8,7 +8,7 @@ from typing import Any
 
 
 def step_of(model: Any, name: str) -> Callable[..., Any]:
-    """One of a model's steps, ``train_step`` for one, as it is when it is called.
+    """One of a model's steps, such as ``train_step``, looked up at each call.
 
     Like Keras, it keeps AutoGraph away from it, which would fail on a model's own property ``metrics``.
     """
@@ -23,7 +23,7 @@ def step_of(model: Any, name: str) -> Callable[..., Any]:
 
 
 def last_of_call(iterator: Iterator[Any], count: int, take: Callable[[Any], Any]) -> Any:
-    """Take as many batches as Keras wants from one call, fewer where they end; return what the last one gave.
+    """Take as many batches as Keras wants from one call, fewer where they end; return the result of the last.
 
     Raises:
         StopIteration: There is not a single batch left.

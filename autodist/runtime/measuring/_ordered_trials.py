@@ -38,7 +38,7 @@ _LONGEST_IDLE_S = 24 * 3600.0  # while a simulator learns; that the launcher has
 
 @dataclass(frozen=True)
 class TrialKeys:
-    """Where launcher and workers leave what they have to say to each other.
+    """The coordinator's keys under which launcher and workers leave messages for each other.
 
     The launcher sends an order, a strategy; the workers answer that they are ready, the launcher sends how many steps
     they shall take, they answer what these took, and so on until they shall take none. Or they shall trace one: what
@@ -51,14 +51,14 @@ class TrialKeys:
     number: int
 
     GRAPH = "trials/graph"
-    """Under which the file of the graph is sent; is put itself when all of it is there, with what a profile would be of
-    and whether each worker brings a batch of its own."""
+    """The prefix of the graph file's keys; is put itself last, with the subject of a profile and whether each worker
+    brings a batch of its own."""
 
     FLOOR = b"floor"
-    """Instead of a strategy: all compute their parts of the batch, and none sends anything."""
+    """An order instead of a strategy: all workers compute their parts of the batch, and send nothing."""
 
     TRACE = "trace"
-    """Instead of a number of steps: one that is traced."""
+    """A value instead of a number of steps: take one step, and trace it."""
 
     @property
     def order(self) -> str:
@@ -99,7 +99,7 @@ class OrderedTrials:
             captured: The step.
             arguments: Those it is measured with.
             local: Whether they are this worker's part of the global batch.
-            own: Whether they are that because every worker brings a batch of its own.
+            own: Whether that is because every worker brings a batch of its own.
         """
         profiler = StepProfiler(self._worker, self._spec, self._convention, captured, arguments, local=local)
         if self._worker.is_chief:
@@ -249,7 +249,7 @@ def _part_of_host(graph: TrainingGraph, arguments: Arguments, spec: ResourceSpec
 
 
 def _send_graph(coordinator: CoordinatorClient, graph: TrainingGraph, subject: TraceSubject, own: bool) -> None:
-    """Let the launcher have what it searches a strategy for, and know what a profile of it would be of."""
+    """Send the launcher the graph to search a strategy for, and the subject of a profile."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "graph.zip")
         graph.save(path)

@@ -32,11 +32,11 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class ProfileOrder:
-    """That a step shall be profiled.
+    """An order to profile a step.
 
     Attributes:
         steps: How many are timed, and how many are traced.
-        longest_s: When there are no more of them, however few there were; at least one each.
+        longest_s: Seconds after which no more are begun; at least one of each is.
 
     Raises:
         UsageError: The number of steps or the time is too small.
@@ -158,7 +158,7 @@ class StepProfiler:
 
 
 def _repeat(act: Callable[[], _Result], count: int, until_s: float) -> list[_Result]:
-    """Do something this many times, but once at least, and not again when it is late."""
+    """Do something this many times, but stop at the time `until_s`; once at least."""
     results = [act()]
     while len(results) < count and time.monotonic() < until_s:
         results.append(act())

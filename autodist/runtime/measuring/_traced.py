@@ -11,7 +11,7 @@ import numpy as np
 from autodist.graph import NodeTime
 
 _REMAINS = 0.25
-"""The share of any time between two nodes, as measured by what would remain if all were shortened in proportion."""
+"""The least share of the time between two nodes that remains, relative to shortening all in proportion."""
 _HALVINGS = 40
 _BEGIN = "_SOURCE"  # runs until a thread has come up
 
@@ -49,7 +49,7 @@ class _Step:
         _fill_pauses(self.starts_s, self.ends_s)
 
     def rows(self, step_s: float) -> Iterator[tuple[str, str, float, float]]:
-        """Name, op, start and end of each run of a node, as they are in a step of that length."""
+        """Name, op, start and end of each run of a node, scaled to a step of this many seconds."""
         traced, real = _clocks(self.starts_s, self.length_s, step_s)
         starts, ends = (np.interp(times, traced, real) for times in (self.starts_s, self.ends_s))
         rows = zip(self.names, self.ops, starts.tolist(), ends.tolist(), strict=True)
@@ -74,7 +74,7 @@ def _clocks(starts_s: np.ndarray, length_s: float, step_s: float) -> tuple[np.nd
     """Times in a traced step, and what they are in the same step without tracing.
 
     Tracing makes steps slower, by some microseconds for each node: a graph of many small nodes takes twice as long, one
-    of few large ones hardly longer. So what lies between the starts of two nodes loses the same time everywhere, that
+    of few large ones hardly longer. So what lies between the starts of two nodes loses the same time everywhere, so
     much that the whole is as long as the step that was not traced. As no clock is that exact, nothing vanishes.
     """
     traced = np.unique(np.concatenate([[0.0], starts_s, [length_s]]))

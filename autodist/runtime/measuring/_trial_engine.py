@@ -20,7 +20,7 @@ class TrialEngine(Engine):
     Args:
         worker: This process.
         spec: The cluster.
-        strategy: What would train without a search.
+        strategy: The strategy that would train without a search.
         convention: What a batch and a loss mean.
         recorder: As for :class:`Engine`.
     """
@@ -39,7 +39,7 @@ class TrialEngine(Engine):
         self._trials = OrderedTrials(worker, spec, convention)
 
     def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool) -> NoReturn:
-        """Measure the step; the script has done all that a search wants of it.
+        """Measure the step, and end the script, which a search needs no further.
 
         Raises:
             SystemExit: There are no more orders.

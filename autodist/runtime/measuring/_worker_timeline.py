@@ -38,13 +38,13 @@ def worker_timeline(
 
 
 def clock_offset_s(coordinator: CoordinatorClient) -> float:
-    """Seconds to add to this process' clock to have the launcher's, as the fastest of some questions tells them."""
+    """Seconds to add to this process' clock to have the launcher's, as the fastest of several questions tells."""
     _, offset_s = min(_asked(coordinator) for _ in range(_PINGS))
     return offset_s
 
 
 def _asked(coordinator: CoordinatorClient) -> tuple[float, float]:
-    """How long the answer took, and what the clocks differ by if it took as long there as back."""
+    """How long the answer took, and the clocks' difference if both ways took as long; seconds."""
     asked_s = time.time()
     there_s = coordinator.clock_s()
     answered_s = time.time()

@@ -1,7 +1,7 @@
 """Which processes may connect to TensorFlow's servers of a run: those of its user here, and its machines.
 
-These servers run code for anybody that connects, without asking who it is. So TensorFlow's calls of ``accept`` come
-here: a connection to a port of the run from anybody else is closed before a byte of it is read.
+These servers run code for any process that connects, without asking which it is. So TensorFlow's calls of ``accept``
+come here: a connection to a port of the run from anybody else is closed before a byte of it is read.
 """
 
 from __future__ import annotations

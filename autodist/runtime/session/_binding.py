@@ -29,7 +29,7 @@ _kept: list[Any] = []
 def binding_to(address: str, port: int) -> Iterator[None]:
     """Have what TensorFlow binds to all addresses with this port, while it is entered, bound to one.
 
-    Does nothing where the system is another one than expected, and for what is no IP address; then
+    Does nothing on an unexpected system, or if the address is not an IP address; then
     :func:`listens_everywhere` is true of the server.
 
     Args:

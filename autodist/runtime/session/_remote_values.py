@@ -68,7 +68,7 @@ class _RemoteValues:
 
         Args:
             container: Its name.
-            read: A method, of an object that does not live on for that.
+            read: A bound method; its object is not kept alive.
         """
         self._readers[container] = weakref.WeakMethod(read)
 
@@ -101,7 +101,7 @@ class _RemoteValues:
             except WorkerFailed:
                 raise  # an answer, and the whole of it
             except BaseException as error:
-                # What comes after half an answer would be taken for another one, be it that the user has interrupted.
+                # Even after an interrupt: the rest of a half-read answer would be taken for another one.
                 self._asked.pop(rank).close()
                 if isinstance(error, TimeoutError):
                     raise TimedOut(
@@ -116,7 +116,7 @@ class _RemoteValues:
 
     def _answer(self, connection: socket.socket) -> None:
         """Answer one other worker until it leaves."""
-        with contextlib.suppress(OSError, ValueError, TypeError), connection:  # what is no question ends it as well
+        with contextlib.suppress(OSError, ValueError, TypeError), connection:  # an invalid question ends it as well
             while True:
                 container, names = json.loads(_received_message(connection, None))
                 self._tell(connection, container, names)

@@ -1,4 +1,4 @@
-"""Serving: a thread per kind of rounds that applies what workers send to the parameter server of this process."""
+"""Serving: a thread per kind of round applies what workers send to the parameter server of this process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Server:
             )
 
     def wait_for(self, rounds: int, timeout_s: float) -> None:
-        """Wait until so many rounds have been applied.
+        """Wait until this many rounds have been applied.
 
         Raises:
             TimedOut: They were not within the time.

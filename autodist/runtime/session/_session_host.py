@@ -21,7 +21,7 @@ from autodist.runtime.session._tensorflow_server import PROCESS_SERVER
 
 _CHUNK_BYTES = 64 * 2**20
 _CHUNK_BYTES_OF_FILED = 32 * 2**20
-"""Where memory is short: what is on its way is there twice."""
+"""Largest chunk where memory is short: values that are being moved exist twice."""
 _LEADER = "/job:worker/replica:0/task:0"
 
 
@@ -199,7 +199,7 @@ class SessionHost:
         return metadata
 
     def refresh(self, prefix: str, refreshers: Mapping[str, Refresher]) -> None:
-        """Bring values to this worker's copies of variables, as far as something has changed these since."""
+        """Update this worker's copies of those variables that have changed since they were copied."""
         names = sorted(self.outdated & refreshers.keys())
         if not names:
             return
@@ -351,7 +351,7 @@ class SessionHost:
         return lambda _: fetch()
 
     def _taker(self, reads: list[Any]) -> Callable[[float | None], Sequence[np.ndarray]]:
-        """Takes values inside the graph: what a server's session fetches it packs into messages."""
+        """A function that takes values inside the graph, as a server's session packs fetched ones into messages."""
         import tensorflow as tf
 
         taken: list[np.ndarray] = []

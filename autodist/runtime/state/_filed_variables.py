@@ -72,7 +72,7 @@ def _fill_few_at_once() -> None:
 
 
 def _few_at_once(initializers: Sequence[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
-    """Variables with what they begin with; those that draw numbers or read others stay together, and come last."""
+    """Groups of variables with their initial values; those that draw numbers or read others come last, together."""
     found: list[list[tuple[Any, Any]]] = []
     together: list[tuple[Any, Any]] = []
     left_bytes = 0
@@ -90,7 +90,7 @@ def _few_at_once(initializers: Sequence[tuple[Any, Any]]) -> list[list[tuple[Any
 
 
 def _needs_state(value: Any) -> bool:
-    """Whether a tensor of a graph is another each time that it is computed, or as variables are."""
+    """Whether a tensor of a graph draws random numbers or reads variables, so that its value may change."""
     waiting, seen = [value.op], set()
     while waiting:
         operation = waiting.pop()

@@ -1,4 +1,4 @@
-"""Values that are lost: a worker that held variables is gone, and what the program has of them is empty or old.
+"""Values that are lost: a worker that held variables is gone, and the program's copies of them are empty or old.
 
 Nobody may take that for a value. So reading such a variable gives an error, also when a model or one of TensorFlow's
 checkpoints is saved, until the program assigns a whole value; that goes on when the scope has been left.
@@ -21,7 +21,7 @@ _ASSIGNED_WHOLE = ("assign", "_restore_from_tensors")
 
 @dataclass(frozen=True)
 class _Lost:
-    """A variable: the program's own handle, which is held so that its id stays its own, and what it's told by."""
+    """A lost variable: the program's handle, kept alive so that its id stays unique, and the error for readers."""
 
     handle: Any
     dtype: Any
@@ -49,7 +49,7 @@ class _LostValues:
         self._lost[id(handle)] = _Lost(handle, dtype, shape, error)
 
     def check(self, handle: Any) -> None:
-        """See that the program's own value of a variable is one.
+        """Check that the program's own value of a variable is not lost.
 
         Raises:
             WorkerFailed: It is lost.
@@ -99,7 +99,7 @@ def lost_with(ranks: Sequence[int], name: str) -> WorkerFailed:
 
 
 def _watch_methods(lost: _LostValues) -> None:
-    """Have what gives variables whole values come here, and traced functions, which read variables unseen."""
+    """Intercept methods that give variables whole values, and traced functions, which read variables unseen."""
     from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
 

@@ -34,7 +34,7 @@ class SessionVariable:
 
 @dataclass
 class ProgramVariable:
-    """The facts about one of the program's variables."""
+    """One of the program's variables, and its parts in the session."""
 
     handle: Any
     dtype: Any

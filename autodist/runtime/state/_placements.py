@@ -101,7 +101,7 @@ class Placements:
         """See that a step changes variables at servers only through their synchronized updates.
 
         Raises:
-            StrategyError: It changes one otherwise: every worker would do it.
+            StrategyError: It changes one in another way, which every worker would repeat.
         """
         here = _served(strategy, graph)
         for name in written:
@@ -115,7 +115,7 @@ class Placements:
     def after(
         self, strategy: Strategy, captured: TrainingGraph, prepared: Strategy, training: TrainingGraph
     ) -> Placements:
-        """The placements when one more step is there.
+        """The placements after one more step was compiled.
 
         Args:
             strategy: As it was settled.
@@ -157,7 +157,7 @@ def _at(shard: ShardConfig, name: str, server: str | None) -> ShardConfig:
 
 
 def _regrouped(shard: ShardConfig, first_group: int) -> ShardConfig:
-    """A shard's config from another strategy, with a group that this one does not have."""
+    """A shard's config from another strategy, with a group number that this strategy does not use."""
     number = shard.synchronizer.group_number
     return shard if number is None else replace(shard, synchronizer=shard.synchronizer.in_group(first_group + number))
 

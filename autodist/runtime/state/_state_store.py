@@ -7,8 +7,8 @@ time, in any thread; this module moves values at the moment they are needed:
 * an assignment marks the variable, and the next step first brings the value to the session;
 * between steps, the eager copies of large variables hold no memory: there is one copy of the parameters, in the
   session, and what the program looks at is a second one only if it had to come from another process, or in parts;
-* else it is the session's own memory. TensorFlow counts references to it, so the next update makes a copy if need be;
-  before the program itself may change it in place it gets its own.
+* otherwise, the eager copy is the session's own memory. TensorFlow counts references to it, so the next
+  update makes a copy if need be; before the program itself may change it in place it gets its own.
 
 The session may hold a variable in several parts, the shards of a partition. The program's copy is always whole.
 """
@@ -308,7 +308,7 @@ class StateStore:
             _LOG.warning("after the error, %s kept an older value: %s", counted(len(lost), "variable"), shown)
 
     def _is_lost(self, name: str, ranks: Sequence[int]) -> bool:
-        """Note a variable that its holders could not send; whether it is one."""
+        """Note that a variable is lost, if its holders could not send it; return whether it is."""
         copy = self._copies[name]
         if not self._is_stale(name):
             return False
