@@ -34,7 +34,7 @@ class Job:
         spec: The cluster; one worker per host.
         script_args: What ``sys.argv[1:]`` is in the script.
         strategy: Builder name with arguments, or the path of a strategy as JSON; None leaves the choice to the script.
-        default_strategy: What trains where neither `strategy` nor the script names one. None is what
+        default_strategy: The strategy where neither `strategy` nor the script names one. None is what
             ``AUTODIST_DEFAULT_STRATEGY`` says in the environment, else ``auto``.
         seed: For all random generators of all workers, which need the same one; None draws one.
         env: Environment variables for all workers, over those of the launcher and under those of a host; in no repr, as
@@ -43,8 +43,8 @@ class Job:
         dump_graphs: Where workers write their graphs after each kernel; None for nowhere.
         max_restarts: How often a :class:`RestartingLauncher` starts all workers again after a failure.
         attempt: How often they have been started before; a run directory of earlier attempts is used again.
-        left_out: Identities of strategies that were tried out in attempts before, and have ended them.
-        cut: Pairs of workers whose cut has ended the attempt before: nothing is started until they reach each other.
+        left_out: Identities of strategies that were tried out in earlier attempts and ended them.
+        cut: Pairs of workers that lost each other in the last attempt: nothing is started until they reach each other.
         start_timeout_s: Longest time from the start of a worker to its first training step; 0 for no bound.
         stall_timeout_s: Longest time between two training steps of a worker; 0 for no bound.
         finish_timeout_s: Longest wait of some workers for one that has ended; 0 for no bound.
@@ -60,10 +60,10 @@ class Job:
         allow_open_ports: Whether TensorFlow's servers may be started, whose ports run code for the cluster's machines;
             what needs them is refused else. ``AUTODIST_ALLOW_OPEN_PORTS=1`` in the environment allows it as well.
         is_module: Whether the script is a module, started as by ``python -m``.
-        program: What was found by the script's name.
+        program: The program that the script's name leads to.
 
     Raises:
-        UsageError: The script is not there or no Python, a time or a number is negative, or graphs can't be written
+        UsageError: The script is missing or not Python, a time or a number is negative, or graphs can't be written
             where they are to go.
     """
 
@@ -105,7 +105,7 @@ class Job:
         if self.dump_graphs is not None:
             _check_dump_directory(self.dump_graphs)
         for name in ("start_timeout_s", "stall_timeout_s", "finish_timeout_s", "grace_s", "saving_s"):
-            if not getattr(self, name) >= 0:  # not-a-number is neither
+            if not getattr(self, name) >= 0:  # refuses NaN as well
                 raise UsageError(f"`{name}` is {getattr(self, name)}, it must be 0 or more seconds")
         if self.max_restarts < 0:
             raise UsageError(f"`max_restarts` is {self.max_restarts}, it must be 0 or more")
@@ -122,7 +122,7 @@ class Job:
 
     @property
     def permission(self) -> Permission:
-        """The ways that may carry its values."""
+        """The kinds of connections that may carry its values."""
         from autodist.strategies import Permission
 
         return Permission(encrypts=self.encrypt, opens_ports=self.allow_open_ports or opens_ports())
@@ -177,7 +177,7 @@ class RunObserver(Protocol):
         """Take a line that a worker wrote."""
 
     def notice(self, text: str) -> None:
-        """Take what the launcher has to say."""
+        """Take a message of the launcher."""
 
     def run_ended(self, result: RunResult) -> None:
         """All workers have ended."""

@@ -63,7 +63,7 @@ class ClusterLauncher(Launcher):
         observer: Sees every line and the run's course; the default shows it as `autodist run` does.
         transport: How to reach other machines: ``"asyncssh"``, ``"ssh"`` (the system's own), ``"srun"`` (in a Slurm
             allocation), or a transport.
-        beside: Entered once all workers have started and left when all have ended, with the run's coordinator.
+        beside: Makes a context from the run's coordinator, entered once all workers have started and left at their end.
 
     Example:
         >>> job = Job(Path("train.py"), ResourceSpec.from_file("cluster.yml"))   # doctest: +SKIP

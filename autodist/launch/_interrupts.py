@@ -14,10 +14,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """While it is entered, these signals call back; in a thread other than the main one it does nothing.
+    """A context in which these signals call back; in a thread other than the main one it does nothing.
 
-    Without a callback one is kept for :meth:`wait`; another one before that raises ``KeyboardInterrupt``. One that is
-    entered inside another is told at once what the outer one still keeps: a signal between two things that are
+    Without a callback, a signal is kept for :meth:`wait`; another one before that raises ``KeyboardInterrupt``. An inner
+    context takes over the signal that the outer one still keeps: a signal between two things that are
     interrupted differently is lost to neither of them.
 
     Args:
@@ -56,7 +56,7 @@ class Interrupts:
 
     def _keep(self, signum: signal.Signals) -> None:
         if not self._kept.is_empty():
-            raise KeyboardInterrupt  # nobody has listened to the first one
+            raise KeyboardInterrupt  # nothing has waited for the first one
         self._kept.put(signum)
 
     def _take_over(self) -> None:

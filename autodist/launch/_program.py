@@ -60,7 +60,7 @@ class Program:
             is_module: Whether it is a module; looked for from the working directory on, then where Python looks.
 
         Raises:
-            UsageError: It is not there, or no Python.
+            UsageError: It is missing, or not Python.
         """
         if is_module:
             return _module(str(script))
@@ -123,7 +123,7 @@ def _check_there(script: Path) -> None:
 
 
 def _check_python(script: Path) -> None:
-    """See that it is no file of another kind; Python itself reports one with a mistake."""
+    """Check that a file is not of another kind; Python itself reports mistakes in it."""
     suffix = script.suffix.lower()
     if suffix in _PYTHON_SUFFIXES:
         return
@@ -143,7 +143,7 @@ def _check_python(script: Path) -> None:
 
 
 def _check_whose(script: Path) -> None:
-    """See that it is not distributed by another library, with nothing of ours in it or in the modules that it has."""
+    """Refuse a script that another library distributes, if neither it nor its modules use AutoDist."""
     try:
         text = script.read_text(encoding="utf-8", errors="replace")
         found = next((kind for kind, pattern in _OTHERS.items() if pattern.search(text)), None)
@@ -154,7 +154,7 @@ def _check_whose(script: Path) -> None:
         if any(_OURS in _text(path) for path in (script, *modules)):
             return
     except OSError:
-        return  # whoever runs it will say so
+        return  # Python will say so when it runs the script
     raise UsageError(f"`{script}` is distributed by {found} already, and has no `autodist.scope()`", hint=_OTHERS_HINT)
 
 

@@ -1,4 +1,4 @@
-"""A queue for signal handlers, and for whoever they interrupt."""
+"""A queue for signal handlers, and for the threads that they interrupt."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SignalQueue(Generic[T]):
 
     def __init__(self) -> None:
         self._things: deque[T] = deque()
-        # Free while there may be something new: who takes it has to look, who finds nothing waits for it again.
+        # Released while there may be something new: `get` acquires it, looks, and waits again if there is nothing.
         self._bell = threading.Lock()
 
     def put(self, thing: T) -> None:

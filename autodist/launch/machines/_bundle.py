@@ -66,7 +66,7 @@ class Bundle:
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """SHA-256 of files by their paths below the root; of what is too much to be sent, the script alone."""
+        """SHA-256 of files by their paths below the root; of the script alone if all are too much to be sent."""
         files = self.files[:1] if self._is_too_much else self.files
         return {str(file): hashlib.sha256((self.root / file).read_bytes()).hexdigest() for file in files}
 
@@ -92,7 +92,7 @@ class Bundle:
 def _modules_beside(root: Path) -> Iterator[Path]:
     """Yield what ``import`` finds in a directory: modules, and packages with the data in them."""
     for path in sorted(root.iterdir()):
-        # os.path, as it says no where one may not look.
+        # `os.path` says False of what may not be read, where `Path` raises.
         if path.suffix == ".py" and os.path.isfile(path):
             yield path
         elif os.path.isfile(path / "__init__.py"):

@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 30
 async def collect(job: Job, directory: RunDirectory, fleet: Fleet) -> list[str]:
     """Write the files into the run's directory here, and graphs where the job wants them; the chief's files win.
 
-    A run is over when this is done, so nothing of it raises.
+    The run itself is over by then, so this never raises.
 
     Returns:
         What the user should know: files that were not brought.

@@ -46,10 +46,10 @@ class ReadFiles:
         try:
             tree = ast.parse(program.file.read_bytes())
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            return cls()  # whoever runs it will say so
+            return cls()  # Python will say so when it runs the script
         written = {id(part) for call in _calls(tree) if _writes(call) for part in ast.walk(call)}
         constants, homes = _constants(tree), _homes(tree)
-        # A path's own beginnings are not read.
+        # The left part of `path / name` is not read itself.
         left = written | {id(node.left) for node in ast.walk(tree) if isinstance(node, ast.BinOp)}
         beside = {name for node in ast.walk(tree) if id(node) not in left for name in _below_script(node, homes)}
         plain = {name for call in _calls(tree) if id(call) not in written for name in _read(call, constants)}

@@ -24,7 +24,7 @@ T = TypeVar("T")
 _MOST_AT_ONCE = 16  # handshakes; each of them costs CPU on this side
 _BLAME_S = 3.0  # for a sign of life once something has failed; a machine that gives none is lost
 _CLOSE_S = 20.0  # on top of the grace time
-_LOCAL_HEARTBEAT_S = 3600.0  # this machine notices the launcher's end by itself, and a suspended one is no lost one
+_LOCAL_HEARTBEAT_S = 3600.0  # this machine notices the launcher's end by itself, and a suspended launcher is not lost
 
 
 class Fleet:

@@ -41,7 +41,7 @@ def plan_workers(job: Job, meeting: Rendezvous, sites: Sequence[Site]) -> list[W
     """Return the commands of all workers, by rank.
 
     Raises:
-        UsageError: A variable of the environment is no number.
+        UsageError: A variable of the environment is not a number.
     """
     placed = zip(job.spec.hosts, sites, positions(machines_with_ranks(job.spec)), strict=True)
     return [
@@ -113,7 +113,7 @@ def _step_timeout_s(job: Job) -> float | None:
 
 
 def _heartbeat_s(job: Job) -> float:
-    """Often enough for the shortest bound."""
+    """Seconds between a worker's reports, few enough for the shortest bound."""
     bounds_s = (job.start_timeout_s, job.stall_timeout_s, job.finish_timeout_s)
     wanted_s = (max(bound_s / 8, _FASTEST_HEARTBEAT_S) for bound_s in bounds_s if bound_s > 0)
     return min((_SLOWEST_HEARTBEAT_S, *wanted_s))

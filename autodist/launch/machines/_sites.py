@@ -40,7 +40,7 @@ class Site:
     """A machine as a run uses it; all paths are the machine's own.
 
     Attributes:
-        address: Under which the workers of other machines reach those of this one.
+        address: Address under which the workers of other machines reach those of this one.
         interface: The network interface that has it.
         python: The interpreter for hosts that name none.
         script: The script.
@@ -111,8 +111,8 @@ def remote_site(
         root: Path of the run's directory there.
         script: Path of the script there.
         python: Path of its interpreter.
-        address: Under which others reach it.
-        interface: The one that has it.
+        address: Address under which others reach it.
+        interface: The network interface that has it.
         brought: What was sent there.
         shared_envs: Variables of the login, expanded.
     """

@@ -42,7 +42,7 @@ def read_logs(
 
 
 class _Log:
-    """One file that grows by whole lines; it may come to be only later, and a restart begins another one."""
+    """A file that grows by whole lines; it may be made later, and a restart begins another one."""
 
     def __init__(self, path: Path, num_lines: int | None) -> None:
         self._path = path

@@ -20,7 +20,7 @@ def this_process() -> ProcessId:
 
 
 def is_here(process: ProcessId) -> bool:
-    """Whether the process' number counts on this machine, in this boot's or an earlier one's namespace of it."""
+    """Whether a process' number can be judged here: on this machine, in this namespace or before the last boot."""
     if process.host != socket.gethostname():
         return False
     return process.boot_id != _boot_id() or process.namespace == _namespace()

@@ -103,7 +103,7 @@ class RunDirectory:
         """Make room for the logs of a further attempt, and return where those of this one are now.
 
         Raises:
-            OSError: The disk is full, for one: the logs are where they were.
+            OSError: For example, the disk is full; the logs are where they were.
         """
         aside = self.logs / f"attempt-{attempt}"
         for path in sorted(self.logs.glob("*.log")):
@@ -126,7 +126,7 @@ class RunDirectory:
         self._write_json("env.json", dict(sorted(mask_secrets(_telling(env)).items())))
 
     def write_summary(self, summary: Mapping[str, Any]) -> str:
-        """Keep how the run ended; return why that can't be, or nothing: a full disk must not take the result along."""
+        """Keep how the run ended; return why that failed, else nothing: a full disk must not cost the result."""
         return self._write_json("summary.json", summary)
 
     def amend_summary(self, **fields: object) -> None:
@@ -154,7 +154,7 @@ class RunDirectory:
         return tuple(text.splitlines()[-num_lines:])
 
     def _write_json(self, name: str, value: Mapping[str, Any]) -> str:
-        """Write one of the files that tell of the run, whole or not at all; return why that can't be, or nothing."""
+        """Write one of the files about the run, whole or not at all; return why that failed, else nothing."""
         try:
             with whole_file(self.path / name) as draft:
                 draft.write_text(json.dumps(value, indent=2, default=str) + "\n")

@@ -113,7 +113,7 @@ class StatusKeeper:
         Args:
             exit_code: That of the attempt.
             is_final: Whether it is not started again.
-            one_more: Whether it is, even if no restart is left.
+            one_more: Whether it is started again even if no restart is left.
         """
         with self._lock:
             left = 0 if is_final else self._restarts_left + one_more

@@ -9,7 +9,7 @@ from autodist.launch._base import Job
 from autodist.launch._gang import Progress
 from autodist.report import FailureKind
 
-_IDLE = 0.5  # of what is allowed
+_IDLE = 0.5  # share of the allowed time
 _SLOW = 2.0
 _SILENCE_S = 10.0  # workers say every two seconds how far they are
 
@@ -47,7 +47,7 @@ class WorkersProgress:
         return known is not None and known.in_step is True and now_s - self.last_step_s(rank) >= _SLOW * known.pace_s
 
     def is_silent(self, rank: int, now_s: float) -> bool:
-        """Whether a worker has stopped to say how far it is, which it does whatever its script is at."""
+        """Whether a worker has stopped reporting its progress, which it does whatever its script does."""
         return rank in self.progress and now_s - self.progress[rank].heard_s >= _SILENCE_S
 
     def last_step_s(self, rank: int) -> float:
@@ -64,7 +64,7 @@ class Overdue:
         rank: The worker to blame.
         message: One sentence.
         hint: What to do.
-        cut: The pairs of workers that don't reach each other, if it is that.
+        cut: The pairs of workers that don't reach each other, if that is the reason.
     """
 
     kind: FailureKind
@@ -128,7 +128,7 @@ def _no_step(job: Job, standing: WorkersProgress, now_s: float) -> Overdue | Non
 
 
 def _silent(standing: WorkersProgress, silent: Sequence[int], waiting: Sequence[int], now_s: float) -> Overdue:
-    """Blame a process that doesn't run; how many steps it has taken since it last said so is not known."""
+    """Blame a process that doesn't run; the steps that it has taken since its last report are not known."""
     rank = min(silent, key=lambda rank: (standing.progress[rank].heard_s, rank))
     others = f", and {_workers(tuple(waiting))} made no training step" if waiting else ""
     return Overdue(

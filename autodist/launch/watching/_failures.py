@@ -55,7 +55,7 @@ class Symptom:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a run ended; both are None after success.
+    """How a run ended; after success there is neither a symptom nor a signal.
 
     Attributes:
         symptom: The cause of the failure.

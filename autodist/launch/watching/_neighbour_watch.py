@@ -1,4 +1,4 @@
-"""The machines of a run look, while nothing goes on, whether they still reach each other.
+"""While a worker takes no steps, the machines of a run check whether they still reach each other.
 
 Each carrier has its own bound for a silent peer, up to many minutes. The launcher hears from all machines all the time;
 only they can tell that two of them don't hear each other.
@@ -69,7 +69,7 @@ class Neighbours:
         self._places = {min(place.ranks): place for place in found.values() if isinstance(place, WatchedMachine)}
 
     async def require(self, pairs: Sequence[Pair]) -> None:
-        """Wait until these pairs reach each other; those of which nothing is known count as if they did.
+        """Wait until these pairs reach each other; a pair without findings counts as if it did.
 
         Raises:
             LaunchError: They don't within seconds.

@@ -1,4 +1,4 @@
-"""Machines that don't reach each other, and workers that wait for it: decisions on what machines have found."""
+"""Decisions on machines that don't reach each other, from what the machines have found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Pair = tuple[int, int]
 """Two machines, named by their workers of the lowest rank, the lower one first."""
 
 SILENCE_S = 12.0
-"""How long a pair may be silent that a worker waits for."""
+"""How long a pair may be silent while a worker waits for it."""
 _SILENCE_BETWEEN_STEPS_S = 60.0  # a worker that traces, loads data or saves doesn't need the others yet
 _IDLE_S = 3.0  # workers report their steps every two seconds
 _MOST_LISTED = 8
@@ -39,8 +39,8 @@ class Reachability:
 
     Attributes:
         since_s: Since when nothing has come back either way, by pair.
-        last_s: When the last round of those began.
-        reached: The pairs in which something did at some time.
+        last_s: When the last round of checks began.
+        reached: The pairs that have ever reached each other.
     """
 
     since_s: dict[Pair, float] = field(default_factory=dict)
@@ -52,8 +52,8 @@ class Reachability:
 
         Args:
             began_s: When it began.
-            unanswered: By machine, those from which it got no answer. Nothing is known of one that isn't there, and the
-                next round counts as the first.
+            unanswered: By machine, those from which it got no answer. Nothing is known of a machine that is missing
+                here, and the next round counts as its first.
         """
         # One way is enough: a firewall may let connections be made in one direction only.
         asked = [(low, high) for low in unanswered for high in unanswered if low < high]
@@ -63,7 +63,7 @@ class Reachability:
         self.last_s = began_s
 
     def longer_than(self, silence_s: float, now_s: float) -> list[Pair]:
-        """Return the pairs that have been silent for so long.
+        """Return the pairs that have been silent for at least this long.
 
         One round is not enough: what a machine has found comes late where its link was cut meanwhile.
         """
