@@ -71,7 +71,7 @@ class AgentConnection:
 
         Raises:
             HostUnreachable: The agent is lost.
-            LaunchError: It can't be asked for. Both are raised here; what follows is raised by the result.
+            LaunchError: The request can't be encoded. Both are raised here; the result raises the following.
             TimedOut: What was asked for took longer than it was given.
             LaunchError: It was refused; says why.
         """

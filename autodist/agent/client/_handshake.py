@@ -86,7 +86,7 @@ class Handshake:
         """Return the greeting.
 
         Raises:
-            HostUnreachable: It is that of an interpreter that is too old for an agent.
+            HostUnreachable: Its interpreter is too old for an agent.
         """
         if "guard_pid" in told:
             return Greeting(**told)

@@ -12,13 +12,13 @@ __all__ = ["Pauses", "reason_of_pause"]
 
 
 class Pauses:
-    """While it is entered, in the main thread, it notes when this process goes on after it was stopped.
+    """A context that notes, in the main thread, when this process goes on after it was stopped.
 
     A stopped process goes on by SIGCONT; one that only had to wait for a processor gets none.
     """
 
     continued_s: float | None = None
-    """When the signal came last, by the monotonic clock; None if nothing waits for it."""
+    """When the signal came last, by the monotonic clock; 0 before that, None outside of a context."""
 
     def __enter__(self) -> Pauses:
         self._before: Any = None

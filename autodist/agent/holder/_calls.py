@@ -24,7 +24,7 @@ class CallError(Exception):
 
     Args:
         message: What happened.
-        is_timeout: Whether it is the latter.
+        is_timeout: Whether it took too long.
     """
 
     def __init__(self, message: str, is_timeout: bool = False) -> None:

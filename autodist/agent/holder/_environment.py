@@ -49,8 +49,8 @@ def worker_environment(own: Mapping[str, str], over: Mapping[str, str], parent: 
 def gpus_of_a_job(given: str, wanted: str) -> str:
     """Return the GPUs that are meant when a scheduler gave some of a machine's GPUs to a job.
 
-    The spec counts those of the job from 0; where the scheduler does not hide the others, their own numbers are not
-    these. Numbers beyond those of the job are taken as the machine's own.
+    The spec counts the job's GPUs from 0; where the scheduler does not hide the others, the machine's numbers differ.
+    Numbers beyond those of the job are taken as the machine's own.
 
     Args:
         given: ``CUDA_VISIBLE_DEVICES`` as the scheduler has set it.

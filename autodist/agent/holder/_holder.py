@@ -31,7 +31,7 @@ _READ_BYTES = 1 << 18
 _LAST_WORDS_S = 1.0
 _SECOND_LOOK_S = 0.5
 _GUARD_KILLED = "the agent's first process was killed"
-_REAP_AFTER_S = 2.0  # whoever waits for a child of its own, such as a call, has done so by then
+_REAP_AFTER_S = 2.0  # a call that waits for its own child has done so by then
 
 
 def main(settings: Settings, place: PreparedPlace, guard: socket.socket) -> NoReturn:
@@ -49,7 +49,7 @@ class Holder:
         settings: How to behave.
         place: What the guard has prepared.
         guard: The line to it.
-        outside: Descriptor of the ``/proc`` of outside the namespace; -1 if there is none.
+        outside: Descriptor of the ``/proc`` outside the namespace; -1 if there is none.
     """
 
     def __init__(self, settings: Settings, place: PreparedPlace, guard: socket.socket, outside: int) -> None:
@@ -164,7 +164,7 @@ class Holder:
 
     def _take(self, frame: Frame) -> None:
         if frame.kind is Kind.BEAT:
-            if not self.writer.is_congested:  # else the launcher has enough to hear
+            if not self.writer.is_congested:  # else the launcher gets enough bytes anyway
                 self.writer.write(encode(Kind.BEAT))
             with contextlib.suppress(OSError):
                 self._guard.send(b"\0", socket.MSG_DONTWAIT)
@@ -207,7 +207,7 @@ class Holder:
             self.run_task(self._reap_later())
 
     async def _reap_later(self) -> None:
-        """Reap orphans that have ended; only that no call waits for them tells them from children of calls."""
+        """Reap orphans that have ended; after this while, no call waits for them as its own children."""
         seen = set(children_ended(self._known()))
         await asyncio.sleep(_REAP_AFTER_S)
         for pid in seen.intersection(children_ended(self._known())):

@@ -68,7 +68,7 @@ def mount_proc() -> int:
     """Show the namespace's own processes in ``/proc``, to this process and its descendants only.
 
     Returns:
-        A descriptor of the directory ``/proc`` of outside, where ``self`` is a process' number as others see it.
+        A descriptor of the outer directory ``/proc``, where ``self`` is a process' number as others see it.
 
     Raises:
         OSError: It may not.

@@ -148,7 +148,7 @@ async def start_worker(
         argv: Program and arguments.
         env: Variables over the agent's own.
         cwd: Working directory, made if missing; relative to the home directory.
-        outside: Descriptor of the ``/proc`` of outside the namespace; -1 for no namespace.
+        outside: Descriptor of the ``/proc`` outside the namespace; -1 for no namespace.
         listener: Takes its output and its end.
 
     Raises:

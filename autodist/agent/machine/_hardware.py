@@ -124,7 +124,7 @@ def _groups(controller: str) -> Iterator[str]:
 
 
 def _words(path: str, count: int) -> tuple[str, ...]:
-    """Return the words of a file if there are so many, else none."""
+    """Return the words of a file if there are this many, else none."""
     try:
         with open(path, encoding="ascii") as file:
             words = tuple(file.read().split())

@@ -18,10 +18,10 @@ from autodist.agent.machine._ports import bound, family_of
 
 __all__ = ["listen", "silent"]
 
-_BACKLOG = 1024  # of as many machines at the same moment
+_BACKLOG = 1024  # connections of as many machines at the same moment
 _SILENT = frozenset(
     {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN}
-    | {errno.EINVAL, errno.EACCES}  # what routes say that lead nowhere
+    | {errno.EINVAL, errno.EACCES}  # errors of routes that lead nowhere
 )
 
 

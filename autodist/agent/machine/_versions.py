@@ -18,7 +18,7 @@ from typing import Any
 __all__ = ["compiler", "versions"]
 
 _BUILT = {"tcp": ("autodist", "transport", "_collectives*.so"), "horovod": ("horovod", "tensorflow", "mpi_lib*.so")}
-"""Which file of which package a carrier has where it was built; other carriers are there with their package."""
+"""Per carrier, the file that exists only where it was built; other carriers are there with their package."""
 
 _CARRIERS = "autodist.carriers"
 """The entry points of packages that bring carriers."""
@@ -54,7 +54,7 @@ def versions(python: str = "") -> dict[str, Any]:
     built, others = [name for name, file in _BUILT.items() if _has(*file)], _carriers_of_others()
     found = {**others, "autodist": _own_version()}
     found |= {name: _version(*wheels) for name, wheels in _DISTRIBUTIONS.items()}
-    # What was built without TensorFlow is none; AutoDist's own library is as old as AutoDist.
+    # A carrier that was built without TensorFlow does not count; AutoDist's own library has AutoDist's version.
     found |= {name: found.get(package) or _version(package) for name in built for package in _BUILT[name][:1]}
     return {
         "python": platform.python_version(),
