@@ -17,7 +17,7 @@ _PIPED_WIDTH = 200
 _GAP = 2
 _PIECES = re.compile(r"\s*[^\s/,(=_:-]*[/,(=_:-]*")
 _NARROWEST = (7, 5, 3)
-"""Widths that columns give way to, one after the other, the first one last: numbers are not cut."""
+"""Smallest widths of the columns that may shrink; the first column shrinks last."""
 
 
 def table_console() -> Console:

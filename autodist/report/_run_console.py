@@ -86,7 +86,7 @@ class RunConsole:
         self._write(rank, line)
 
     def _is_left_out(self, rank: int, text: str) -> bool:
-        """Whether a line of standard error is no news, or one of a crash, which is reported as a whole."""
+        """Whether a line of standard error is known already, or part of a crash, which is reported as a whole."""
         is_dump = self._dumps.setdefault(rank, CrashDump()).has(text)
         return is_dump or is_chatter(text) or self._is_known(text) or self._is_repeated(rank, text)
 
@@ -100,7 +100,7 @@ class RunConsole:
         return is_known
 
     def _is_repeated(self, rank: int, text: str) -> bool:
-        """Whether Python warns a worker of what it has warned another one of; the line of code follows."""
+        """Whether a line is a warning of Python that another worker has shown, or the line of code after it."""
         if rank in self._repeating:
             self._repeating.remove(rank)
             if text.startswith("  "):

@@ -78,7 +78,7 @@ class FailureReport:
         is_everywhere: Whether all of these failed with the same error.
         place: The user's line that the error comes from, ``"train.py:12"``; empty if there is none.
         trace: How the user's own code came there, a line for each call.
-        cut: The pairs of workers that did not reach each other, if it was that.
+        cut: The pairs of workers that did not reach each other, if that was the reason.
     """
 
     kind: FailureKind
@@ -100,7 +100,7 @@ class FailureReport:
 
 @dataclass(frozen=True)
 class CheckpointProgress:
-    """The part of checkpoints in an attempt.
+    """What checkpoints did for an attempt.
 
     Attributes:
         restored: Training steps that it did not have to repeat; 0 when it began from the start.

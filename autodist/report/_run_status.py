@@ -101,7 +101,7 @@ class RunStatus:
         restarts_left: How often a run whose attempt has ended may still be restarted.
         command: What was started: ``run``, ``search``, ``profile``, ``timeline``.
         script: The script, as it was typed; empty if that is not known.
-        strategy: By which strategy; empty if that is not known yet.
+        strategy: The strategy; empty if that is not known yet.
         directory: Where it was started.
     """
 
@@ -147,7 +147,7 @@ class RunStatus:
         """Return the status that ``to_json`` made these values of; keys that it doesn't know are ignored.
 
         Raises:
-            ValueError, TypeError, KeyError: They are no such values.
+            ValueError, TypeError, KeyError: They are not such values.
         """
         return cls(
             run_id=data["run_id"],

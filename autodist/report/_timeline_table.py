@@ -40,7 +40,7 @@ def show_timeline(workers: Sequence[WorkerSummary], step_s: float) -> None:
 
 
 def _unless_none(title: str, cells: list[str], has_any: bool) -> dict[str, list[str]]:
-    """A column, unless it would say nothing of any worker."""
+    """A column, unless it has nothing to say about any worker."""
     return {title: cells} if has_any else {}
 
 

@@ -56,7 +56,7 @@ def _legend_below(axes: Any) -> None:
 
 
 def _scale_speeds(axes: Any, courses: Sequence[Progress]) -> None:
-    """Evenly, or by doubling where speeds are far apart: then twice as fast is as far from 1 as half as fast."""
+    """Use a logarithmic scale where speeds are far apart: then twice as fast is as far from 1 as half as fast."""
     speeds = [1.0, *(speed for course in courses for speed in (*course.speeds, *course.baselines.values()) if speed)]
     if max(speeds) <= _FAR_APART:
         margin = 0.06 * (max(speeds) - min(speeds)) + 0.02
@@ -140,7 +140,7 @@ def _draw_baselines(axes: Any, courses: Sequence[Progress]) -> None:
 
 
 def _apart(heights: Mapping[str, float], gap: float) -> dict[str, float]:
-    """Heights of labels between 0 and 1, moved so that they are so far apart; the order is kept.
+    """Heights of labels between 0 and 1, moved so that they are at least the gap apart; the order is kept.
 
     Example:
         >>> _apart({"a": 0.5, "b": 0.5, "c": 1.0}, 0.1)
@@ -211,7 +211,7 @@ def draw_effects(axes: Any, effects: Sequence[ChoiceEffect], title: str) -> None
 
 
 def _short(names: Sequence[str]) -> list[str]:
-    """Names of variables without the layer that all are in, and of long ones the ends.
+    """Names of variables without the layer that contains all of them; long names keep only their ends.
 
     Example:
         >>> _short(["model/a/kernel", "model/b/kernel", "3 others"])

@@ -57,11 +57,11 @@ def predictions_of(searches: Sequence[Searched]) -> PredictedAgainstMeasured:
     """Predictions against measurements of searches of one graph on one cluster.
 
     A store does not say which simulator gave the scores. They are taken for seconds if all are positive and half of
-    them are less than ten times too large or too small; scores of simulators that learn are no seconds. Such a
-    simulator has been another one for each batch of trials, so that ranks over all of them judge it too hard.
+    them are less than ten times too large or too small; scores of simulators that learn are not seconds. Such a
+    simulator has changed with each batch of trials, so ranks over all of them judge it too hard.
     """
     known = [[t for t in searched.measured if t.predicted is not None] for searched in searches]
-    # A simulator that says the same of all strategies is none.
+    # A simulator with the same score for all strategies counts as none.
     told = [trials for trials in known if len({trial.predicted for trial in trials}) > 1]
     scores = [np.array([trial.predicted for trial in trials], np.float32) for trials in told]
     times = [np.array([step_s_of(trial) for trial in trials], np.float32) for trials in told]

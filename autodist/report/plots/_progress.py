@@ -18,8 +18,8 @@ class Progress:
 
     Attributes:
         study: Its number.
-        searcher: Who proposed.
-        reference: What has speed 1: the fastest baseline.
+        searcher: The searcher that proposed the trials.
+        reference: The strategy of speed 1: the fastest baseline.
         reference_s: Seconds of its step.
         speeds: By trial; None if it failed or is a baseline.
         best: By trial, the best that the search itself had found by then; None before the first.
@@ -48,7 +48,7 @@ class MeanProgress:
     """The mean course of searches that differ in chance alone.
 
     Attributes:
-        searcher: Who proposed.
+        searcher: The searcher that proposed the trials.
         num_studies: How many searches.
         best: After this many trials, the mean of the best speeds; as long as the shortest of the searches. None before
             all of them have found something.

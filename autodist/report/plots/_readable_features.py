@@ -1,4 +1,4 @@
-"""Strategies as numbers, in which people can recognize the choices: what an importance is an importance of."""
+"""Strategies as numbers in which people can recognize the choices, whose importance is measured."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _by_pattern(names: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
 
 
 def _group_bytes(strategy: Strategy, sizes: Mapping[str, int]) -> Counter[tuple[str, int]]:
-    """By communicator and group, what travels together."""
+    """By communicator and group, the bytes that travel together."""
     found: Counter[tuple[str, int]] = Counter()
     for config in strategy.variables:
         for shard in config.shards:

@@ -57,7 +57,7 @@ def require_matplotlib() -> None:
     """Check that matplotlib is installed.
 
     Raises:
-        UsageError: There is not.
+        UsageError: It is not.
     """
     try:
         import matplotlib  # noqa: F401
