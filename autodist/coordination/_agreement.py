@@ -158,7 +158,7 @@ _REMEDIES = {
     "constants": "what the step takes from outside (arrays, vocabularies, class weights) must be the same on all "
     "workers: sort what comes from a set or from `os.listdir`, and give every random generator a seed"
 }
-"""By what differs, what to do."""
+"""Per kind of difference, the remedy."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def keep_exchanged(exchanged: Sequence[Exchanged], worker: Worker, number: int) 
 
 
 def exchanged_file(graph_file: Path) -> Path:
-    """Where that is, for the file of the step's graph."""
+    """The file that :func:`keep_exchanged` writes, next to the file of the step's graph."""
     return graph_file.with_name(graph_file.name.replace("graph", "exchanged", 1)).with_suffix(".json")
 
 

@@ -15,16 +15,16 @@ import ssl
 from dataclasses import dataclass, field
 
 _VALID = datetime.timedelta(days=3650)
-"""Before now and after: it ends with the run, and clocks of machines differ."""
+"""Validity before and after now; long, as a certificate ends with its run and machines' clocks differ."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The mark by which a process is known.
+    """The certificate by which a process is known.
 
     Attributes:
-        text: For the others, in one line.
-        pem: With its key.
+        text: The certificate for the others, in one line.
+        pem: The certificate with its key.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Certificate:
         return self.shown(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
 
     def shown(self, context: ssl.SSLContext) -> ssl.SSLContext:
-        """Have connections of this context show the certificate."""
+        """Have connections of this context present the certificate, and return the context."""
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         file = os.memfd_create("certificate")  # Python reads keys from files only; this one is on no disk
         try:
@@ -81,8 +81,8 @@ def encrypted(connection: socket.socket, own: Certificate, other: str, *, is_cal
 
     Args:
         connection: One end of it.
-        own: What this end shows.
-        other: What the other end has to show.
+        own: Certificate of this end.
+        other: Text of the certificate that the other end must present.
         is_calling: Whether this end has called the other.
 
     Raises:

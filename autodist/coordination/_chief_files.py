@@ -61,7 +61,7 @@ class ChiefFiles:
         """On the others: wait until the chief has written.
 
         Raises:
-            OSError: It could not; so it is with TensorFlow's errors.
+            OSError: It could not write; TensorFlow's errors are raised likewise.
             WorkerFailed: It could not, for another reason.
             TimedOut: It does not come to this call.
         """

@@ -37,10 +37,10 @@ def connected_to_all(worker: Worker, name: str) -> dict[int, Connection]:
 
 
 def sockets_to_all(worker: Worker, name: str) -> dict[int, socket.socket]:
-    """The same for what Python itself sends: sockets, which encrypt in a run that is to be encrypted.
+    """A socket to each other worker, by rank, for what Python itself sends; encrypted in a run that encrypts.
 
     Raises:
-        LaunchError: Some worker can't be reached, or is none.
+        LaunchError: Some worker can't be reached, or is not of the run.
     """
     found = {other: connection.socket for other, connection in connected_to_all(worker, name).items()}
     coordinator, here = worker.coordinator, worker.environment

@@ -60,7 +60,7 @@ class RunAborted(_Answer):
 @dataclass
 class _Barrier:
     arrived: dict[int, str] = field(default_factory=dict)  # by rank, which of its calls it is
-    passed: dict[int, str] = field(default_factory=dict)  # the same of the last time that all had come
+    passed: dict[int, str] = field(default_factory=dict)  # the same for the last time that all had come
     generation: int = 0
     broken: str = ""
 
@@ -178,7 +178,7 @@ class CoordinatorServer:
             return reached(self._values)
 
     def barrier(self, name: str, rank: int, timeout_s: float, call: str = "") -> None:
-        """Wait until all ranks have arrived; ``call`` tells a call whose answer was not heard from the next one."""
+        """Wait until all ranks have arrived; ``call`` tells a call that is asked again from the next one."""
         with self._changed:
             self._raise_if_aborted()
             barrier = self._barriers.setdefault(name, _Barrier())
@@ -231,7 +231,7 @@ class CoordinatorServer:
         return f"{noun} {', '.join(ranks)} of {self.world_size} did not come"
 
     def _wait(self, reached: Callable[[], object], timeout_s: float) -> bool:
-        """Wait on the condition, which is held; an abortion ends the wait with an error."""
+        """Wait on the condition, which is held; an abort ends the wait with an error."""
         done = self._changed.wait_for(lambda: bool(self._aborted or reached()), timeout_s)
         if not reached():
             self._raise_if_aborted()
@@ -296,7 +296,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             raise _Answer(Status.TOO_LARGE, f"{size} bytes, the coordinator takes at most {MAX_VALUE_BYTES}")
         body = self.rfile.read(size)
-        if len(body) < size:  # the client has ended meanwhile: what came of a value is none
+        if len(body) < size:  # the client has ended meanwhile: part of a value does not count
             raise ConnectionAbortedError("the body ends early")
         return body
 

@@ -36,7 +36,7 @@ class FailureNote:
         """Read a note.
 
         Raises:
-            ValueError, TypeError: It is none.
+            ValueError, TypeError: It is not a note.
         """
         fields: dict[str, Any] = json.loads(text)
         return cls(**{**fields, "trace": tuple(fields["trace"])})

@@ -29,7 +29,7 @@ SCRIPT_ENDED = "interruption/left"
 _LISTEN_S = 60.0
 _AGAIN_S = 1.0
 _AGREE_S = 2.0
-_IDLE_S = 0.25  # outside of meetings for so long: the script does something else, and is interrupted in it
+_IDLE_S = 0.25  # outside of meetings for this long: the script does something else, and is interrupted there
 _LOOK_S = 0.02
 _LEAVE_S = 60.0
 

@@ -10,7 +10,7 @@ import sys
 from autodist.coordination._worker import current_worker
 
 LAST_WORDS_MARK = "\x1fend\x1f"
-"""Before every line of standard error that is about the worker's own end; nothing that text has."""
+"""Precedes every line of standard error about the worker's own end; no text contains it."""
 
 
 def say_last(text: str) -> None:

@@ -41,5 +41,5 @@ class Member:
         return self.environment.is_chief
 
     def others(self, ranks: Sequence[int]) -> list[int]:
-        """Those of some workers that this one is not; itself, if there are no others."""
+        """Those of some ranks that are not this worker's; its own, if there are no others."""
         return [rank for rank in ranks if rank != self.rank] or [self.rank]

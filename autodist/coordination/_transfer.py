@@ -48,7 +48,7 @@ def adopt_chief_values(
         sent = [part for name in sorted(wanted) for part in send_value(coordinator, f"{key}/{name}", read(name))]
         coordinator.barrier(f"{key}/adopted", timeout_s)
         for part in sent:
-            coordinator.put(part, b"")  # it would take the launcher's memory to the end of the run
+            coordinator.put(part, b"")  # else it stays in the launcher's memory until the run ends
         return []
     chief = json.loads(coordinator.get(f"{key}/digests", timeout_s))
     different = [name for name in names if chief.get(name) != mine[name]]

@@ -102,7 +102,7 @@ class WorkerEnvironment:
 
     @property
     def permission(self) -> Permission:
-        """The ways that may carry the values of the run; one worker sends none, so that nothing is forbidden."""
+        """The kinds of connections that may carry the run's values; one worker sends none, so all are allowed."""
         is_alone = self.world_size == 1
         from autodist.strategies import Permission
 
@@ -118,7 +118,7 @@ class WorkerEnvironment:
         """Read the environment; without ``AUTODIST_RUN_ID`` this is rank 0 of 1, whatever other launchers have set.
 
         Raises:
-            LaunchError: A variable is missing or is no number.
+            LaunchError: A variable is missing or is not a number.
         """
         variables = os.environ if environ is None else environ
         if not variables.get("AUTODIST_RUN_ID"):
