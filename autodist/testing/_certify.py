@@ -128,7 +128,7 @@ def certify(
         env: Environment variables for the workers.
         reference: Directory that keeps the single-device run; made when it has none. It must have been made for the
             same script, arguments and steps.
-        is_module: Whether it is the name of a module.
+        is_module: Whether `script` is the name of a module.
         encrypt: As of a :class:`~autodist.launch.Job`.
         allow_open_ports: As of a job.
 

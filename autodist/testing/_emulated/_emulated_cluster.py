@@ -44,7 +44,7 @@ class EmulatedCluster:
 
     Raises:
         LaunchError: Hosts can't be emulated here; says what is missing.
-        UsageError: A rate is none, is given for a host that does not exist, or a directory to share does not exist.
+        UsageError: A rate is invalid, is given for a host that does not exist, or a directory to share does not exist.
 
     Example:
         >>> with EmulatedCluster(2, "1gbit", rates={"h2": "200mbit"}) as cluster:    # doctest: +SKIP

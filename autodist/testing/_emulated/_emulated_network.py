@@ -34,7 +34,7 @@ def gbps_of(rate: str) -> float:
     """The bandwidth that a rate of ``tc`` means, in Gbit/s; its ``bps`` are bytes per second.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not a rate.
 
     Example:
         >>> gbps_of("250mbit")

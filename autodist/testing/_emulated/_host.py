@@ -26,7 +26,7 @@ class EmulatedHost:
 
     Args:
         name: ``h1``, ``h2``... or ``head``.
-        number: The last of its address.
+        number: The last number of its address.
         network: What it is connected to.
         directory: Its files on this machine; has ``etc`` already.
         ssh: The ``~/.ssh`` of its users.

@@ -38,7 +38,7 @@ class InProcessCluster:
 
     Attributes:
         captured: The captured step.
-        strategy: By which it runs.
+        strategy: The strategy by which it runs.
         workers: The workers, by rank.
 
     Raises:

@@ -24,7 +24,7 @@ def check_compressor(compressor: Compressor) -> None:
 
     Every worker decodes the same total, of the gradient's shape and dtype; the contributions that it says are the
     workers' own add up to it; what it sends has the size that it says; gradients of zero stay zero; a lossless one
-    gives the sum, and with one of feedback what is lost is made up for in later steps.
+    gives the sum; with error feedback, later steps make up for what was lost.
 
     Args:
         compressor: The candidate, with any parameters.
@@ -49,7 +49,7 @@ def check_compressor(compressor: Compressor) -> None:
 
 
 def _read(cls: type[Compressor], text: str) -> Compressor:
-    """By class, for its package need not be installed; a wrapper's text has another compressor's in it."""
+    """Read a text by its class, whose package need not be installed; a wrapper's text contains another compressor's."""
     return get_compressor(text) if issubclass(cls, Wrapper) else instantiate(cls, split_call(text)[1])
 
 

@@ -219,7 +219,7 @@ def _computed(node: Any, inputs: list[Any], change: Change) -> list[Any]:
 
 
 def _session(graph: Any) -> Any:
-    """One in which the kernels themselves run, without TensorFlow's folding of constants."""
+    """A session in which the kernels themselves run, without TensorFlow's folding of constants."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto()

@@ -33,8 +33,8 @@ def check_synchronizer(synchronizer: Synchronizer, kernels: Sequence[ExtraKernel
     """Check that a synchronizer keeps its contract, together with the kernel that rewrites graphs for it.
 
     It is a frozen dataclass that survives JSON. A strategy with it verifies, is explained, sends between hosts of the
-    cluster, and has terms for simulators. The choice of a search that it is becomes the same synchronizer again. Its
-    kernel makes a valid graph, the same each time, in which no gradient stays that of one worker.
+    cluster, and has terms for simulators. As a choice of a search and back, it is the same synchronizer. Its kernel
+    makes a valid graph, the same each time, in which every gradient is combined over the workers.
 
     Args:
         synchronizer: The candidate. Where it names devices, ``localhost:CPU:0`` is one.
@@ -134,7 +134,7 @@ def _names(graph: DistributedGraph) -> list[str]:
 
 
 def _unmet(graph: DistributedGraph) -> Iterator[str]:
-    """Gradients that are this worker's own to the end."""
+    """Gradients that are never combined with those of other workers."""
     for point in graph.points:
         pairs = zip(point.synced, point.local, strict=True)
         own = [synced for synced, local in pairs if synced in graph.nodes and graph.nodes[synced].input[0] == local]
