@@ -93,7 +93,7 @@ def parse_device_count(text: str, what: str) -> int:
     """Return a number of devices.
 
     Raises:
-        SpecError: It is none; the message begins with ``what``.
+        SpecError: It is not one; the message begins with ``what``.
     """
     if re.fullmatch("[0-9]{1,9}", text) is None or not 1 <= int(text) <= _MOST_DEVICES:
         raise SpecError(f"{what} has `{text}`, expected a number of devices from 1 to {_MOST_DEVICES}")

@@ -97,8 +97,8 @@ class Host:
         bandwidth_gbps: Bandwidth of its network interface in Gbit/s, > 0.
         memory_gb: Main memory that the worker may use, in GB (10^9 bytes); ``None`` if not known.
         price_per_hour: What the worker costs in an hour, in any currency, >= 0; ``None`` if not known.
-        cores_shared_by: How many workers compute on its processors at the same time, >= 1: virtual machines of one
-            machine, for one.
+        cores_shared_by: How many workers compute on its processors at the same time, >= 1, such as virtual machines
+            of one machine.
         python: Path of the Python interpreter on the host; ``None``: the launching one's.
         directory: Working directory of the worker, ``~`` is the home there; ``None``: the path of the launching one's.
         env: Environment variables of the worker.
@@ -136,7 +136,7 @@ class Host:
         check_positive(f"bandwidth_gbps of host `{self.name}`", self.bandwidth_gbps)
         if self.memory_gb is not None:
             check_positive(f"memory_gb of host `{self.name}`", self.memory_gb)
-        if self.price_per_hour is not None and not 0 <= self.price_per_hour < math.inf:  # not-a-number is neither
+        if self.price_per_hour is not None and not 0 <= self.price_per_hour < math.inf:  # refuses NaN as well
             raise SpecError(f"price_per_hour of host `{self.name}` is {self.price_per_hour}, it must be 0 or more")
 
     @functools.cached_property

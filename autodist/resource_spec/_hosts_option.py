@@ -14,7 +14,7 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 
 
 def parse_hosts(text: str, kind: DeviceKind | None = None) -> ResourceSpec:
-    """Return the cluster of a list of hosts: one worker process on each, with so many devices that hold a replica.
+    """Return the cluster of a list of hosts: one worker process on each, with this many devices that hold a replica.
 
     Args:
         text: Hosts separated by commas: ``a``, ``a:2``, ``a:gpus=2``, ``a:cpus=2``, ``[fe80::1]:2``. A host may be a

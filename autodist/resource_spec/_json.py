@@ -14,7 +14,7 @@ SCHEMA_VERSION = 1
 
 _NOT_A_SPEC = "expected what `ResourceSpec.to_json()` writes"
 _LATER = {"price_per_hour": None, "cores_shared_by": 1}
-"""Keys that hosts may have since, and their defaults."""
+"""Keys that were added to hosts later, and their defaults."""
 
 _Spec = TypeVar("_Spec")
 

@@ -21,7 +21,7 @@ class ResourceSpec:
 
     Attributes:
         hosts: One per worker process, by rank.
-        links: The links that are not what :meth:`link` assumes.
+        links: The links that differ from what :meth:`link` assumes.
 
     Raises:
         SpecError: No host, a name used twice, two chiefs, or a link to an unknown host or given twice.

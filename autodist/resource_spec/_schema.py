@@ -194,7 +194,7 @@ class LinkSection(_Section):
 
 
 class File(_Section):
-    """The document; the parser reads what is inside one by one, so that a mistake in one leaves the others."""
+    """The document; the parser reads its sections one by one, so that a mistake in one does not hide the others."""
 
     version: Annotated[int, BeforeValidator(_one)] = Field(1, description="1, the only version of this format")
     nodes: list[Any] = Field(min_length=1, description="a list of at least one node")

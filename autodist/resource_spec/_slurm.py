@@ -75,7 +75,7 @@ def _fail(mistakes: Mistakes) -> ResourceSpec:
 
 
 def _refuse_many_tasks(environ: Mapping[str, str], mistakes: Mistakes) -> None:
-    """Under ``srun`` every task would launch the workers of all."""
+    """Refuse several tasks under ``srun``, each of which would launch all workers."""
     tasks = environ.get("SLURM_STEP_NUM_TASKS", "1")
     if "SLURM_PROCID" in environ and tasks != "1":
         remedy = "start it once, in the script of `sbatch` or the shell of `salloc`, without `srun`"
