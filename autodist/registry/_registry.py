@@ -92,7 +92,7 @@ class Registry(Generic[T]):
         )
 
     def classes(self) -> tuple[type[T], ...]:
-        """The same as classes."""
+        """All classes, in the order of :meth:`registered`."""
         found = []
         for name, load in sorted(self._loaders().items()):
             try:

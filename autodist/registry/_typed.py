@@ -39,8 +39,8 @@ class OneOf:
     Attributes:
         own: Those that are known in any case.
         find: Finds all, with those of other packages.
-        former: By what earlier versions knew, what takes its place.
-        reads_former: Whether these are read as well: in records of what those versions have done.
+        former: By text of earlier versions, the text that replaces it.
+        reads_former: Whether former texts are read as well, as in records that those versions have written.
     """
 
     own: tuple[str, ...]
@@ -56,7 +56,7 @@ class OneOf:
 
 
 class _Placed(str):
-    """A text that knows the way to what it is about: keys and indices."""
+    """A text with the path to the value that it is about: keys and indices."""
 
     path: tuple[str | int, ...]
     __slots__ = ("path",)
