@@ -16,8 +16,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupts:
     """A context in which these signals call back; in a thread other than the main one it does nothing.
 
-    Without a callback, a signal is kept for :meth:`wait`; another one before that raises ``KeyboardInterrupt``. An inner
-    context takes over the signal that the outer one still keeps: a signal between two things that are
+    Without a callback, a signal is kept for :meth:`wait`; another one before that raises ``KeyboardInterrupt``. An
+    inner context takes over the signal that the outer one still keeps: a signal between two things that are
     interrupted differently is lost to neither of them.
 
     Args:

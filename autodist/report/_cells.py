@@ -17,7 +17,7 @@ _PIPED_WIDTH = 200
 _GAP = 2
 _PIECES = re.compile(r"\s*[^\s/,(=_:-]*[/,(=_:-]*")
 _NARROWEST = (7, 5, 3)
-"""Smallest widths of the columns that may shrink; the first column shrinks last."""
+"""Widths to which the columns that may shrink shrink further, step by step, the first column last."""
 
 
 def table_console() -> Console:

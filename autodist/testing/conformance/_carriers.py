@@ -19,8 +19,8 @@ def check_carrier(carrier: Carrier) -> None:
     """Check that a carrier keeps its contract, as far as that shows without other processes.
 
     It is a frozen dataclass without fields that says what it is called. On every worker its collectives are the same
-    nodes each time, and TensorFlow takes them. Its bytes go from one host to another one, there are none of nothing,
-    and everybody gets what all others have.
+    nodes each time, and TensorFlow takes them. Its bytes go from one host to another, nothing costs no bytes, and every
+    host gets what all others have.
 
     Args:
         carrier: The candidate.
