@@ -60,11 +60,11 @@ SIMULATORS: Mapping[str, Callable[[], Simulator]] = {
     **LEARNED,
     IndifferentSimulator.name: IndifferentSimulator,
 }
-"""By name, those that a search may choose by."""
+"""Simulators that a search may choose by, by name."""
 
 _ENOUGH_TO_LEARN = 12
-"""Measured trials; before, formulas have the constants that they come with, and those that have learned nothing leave
-the choice to the event simulation."""
+"""Measured trials that simulators learn from; before, formulas keep their first constants, and simulators that have
+learned nothing leave the choice to the event simulation."""
 _LABEL_LENGTH = 80
 
 
@@ -77,19 +77,19 @@ class SearchRequest:
         budget: When the search ends.
         schedule: How a trial goes.
         plan: How proposals become trials.
-        searcher: Its name.
-        simulator: Its name, or the file of one that has learned from other trials.
+        searcher: Name of the searcher.
+        simulator: Name of the simulator, or the file of one that has learned from other trials.
         rules: What is pinned and forbidden.
-        also: Strategies to measure besides those that every search measures: as ``--strategy`` names them, or made.
+        also: Strategies to measure besides those that every search measures: named as by ``--strategy``, or objects.
         allowed: Names of aspects that are searched only if they are asked for, and are to be searched as well.
         resumes: Whether to take up the last search of the same graph on the same cluster.
         may_resume: Whether to do so if there is one, and else to begin one.
         seed: Seed of what the searcher draws.
         profiles: Where the step's profile is, or is kept once it was measured; None for an estimate.
-        utility: What the best is best in, by name.
+        utility: Name of the quantity in which the best is best.
         carriers: What may carry values; None for all.
         is_guided: Whether servers and groups are drawn by algorithms 9 and 10.
-        is_stopped: Asked before each measurement; once it says so, the search ends.
+        is_stopped: Asked before each measurement; once it returns True, the search ends.
 
     Raises:
         UsageError: There is no such searcher, simulator, aspect, utility or strategy; all mistakes at once.
@@ -127,14 +127,14 @@ class SearchRequest:
 
     @property
     def not_simulated(self) -> tuple[str, ...]:
-        """Names of the allowed aspects of which simulators know nothing."""
+        """Names of the allowed aspects that simulators know nothing about."""
         return tuple(aspect.name for aspect in ASPECTS if aspect.name in self.allowed and not aspect.is_simulated)
 
     def space_of(self, domain: Domain) -> Space:
-        """Where to search.
+        """The space of strategies to search.
 
         Raises:
-            SpaceEmpty: Nowhere.
+            SpaceEmpty: It has no strategy.
         """
         aspects = [aspect for aspect in ASPECTS if aspect.is_searched or aspect.name in self.allowed]
         return Space(domain, self.rules, aspects=aspects, allowed=self.carriers, is_guided=self.is_guided)
@@ -167,7 +167,7 @@ class SearchRequest:
 
         Raises:
             SimulatorError: The simulator is in a file that can't be read.
-            StoreError: The trials are.
+            StoreError: The trial store can't be read.
         """
         if self._is_file:
             load_simulator(self.simulator)

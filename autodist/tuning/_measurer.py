@@ -34,7 +34,7 @@ _AFTER_END_S = 60.0  # from the moment that workers are ended to the launcher's 
 
 
 class _WorkersEnded(Exception):
-    """Before they answered."""
+    """The workers have ended before they answered."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class _Gang:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether they take orders: not those of which one has ended by itself, which the launcher is about to end."""
+        """Whether they take orders: not after one has ended by itself, since the launcher then ends the others."""
         return not self.is_spent and not self.coordinator.is_aborted
 
     @property
@@ -62,7 +62,7 @@ def _is_interrupted(result: RunResult) -> bool:
 
 
 def _interrupted(result: RunResult | None) -> SearchInterrupted:
-    """Ctrl-C is not named."""
+    """The error of an interrupted search; names the signal unless it was Ctrl-C."""
     by = ""
     if result is not None and _is_interrupted(result) and result.exit_code != _SIGNALLED + signal.SIGINT:
         by = f" by {signal.Signals(result.exit_code - _SIGNALLED).name}"

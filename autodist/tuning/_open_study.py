@@ -42,7 +42,7 @@ class OpenStudy(TrialsView):
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """All so far, those of an earlier search that was taken up first."""
+        """All trials so far; those of an earlier search that was taken up come first."""
         return self._trials
 
     @property
@@ -121,18 +121,18 @@ class _Watcher:
     callbacks: tuple[StudyCallback, ...]
 
     def noticed(self, text: str) -> None:
-        """Nobody asks."""
+        """Do nothing: callbacks are for trials."""
 
     def captured(self, space: Space, earlier: Sequence[Trial]) -> None:
         """Give the study the trials from before."""
         self.study._knows(earlier, tuple(space.rules))
 
     def tried(self, trials: Sequence[Trial], left_s: float) -> None:
-        """Tell of the last one."""
+        """Tell callbacks of the last trial."""
         self._tell(trials, trials[-1])
 
     def again(self, trials: Sequence[Trial], left_s: float) -> None:
-        """Tell of the one that was measured last."""
+        """Tell callbacks of the trial that was measured last."""
         self._tell(trials, max(trials, key=lambda trial: max((one.ended_s for one in trial.again), default=0.0)))
 
     def _tell(self, trials: Sequence[Trial], trial: Trial) -> None:

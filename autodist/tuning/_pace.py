@@ -23,7 +23,7 @@ class Pace:
         self._again = 0
 
     def ended(self, more: int, then_s: float) -> float:
-        """Take that a trial has ended, and return the seconds that are left.
+        """Note that a trial has ended, and return the seconds that are left.
 
         Args:
             more: How many trials are still to come.
@@ -31,7 +31,7 @@ class Pace:
         """
         self._last_s = self._clock()
         self._ended += 1
-        if self._ended == 1:  # it has the start of all that is started once
+        if self._ended == 1:  # the first trial includes all that is started once
             self._first_s = self._last_s
             each_s = self._last_s - self._begun_s
         else:
@@ -39,7 +39,7 @@ class Pace:
         return self._bounded(each_s * more + then_s)
 
     def again(self, more: int) -> float:
-        """Take that one of the best was measured again, and return the seconds that are left if more are at most."""
+        """Note that one of the best was measured again, and return the seconds that are left if more are at most."""
         self._again += 1
         return self._bounded((self._clock() - self._last_s) / self._again * more)
 

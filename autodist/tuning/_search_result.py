@@ -30,8 +30,8 @@ class SearchResult:
 
     Attributes:
         verdict: The best trial, and how sure that is.
-        trials: All of them, those of an earlier search that was taken up included.
-        baselines: What users know.
+        trials: All trials, those of an earlier search that was taken up included.
+        baselines: The strategies that users know.
         study: Its number in the store.
         duration_s: Duration of this search.
         starts: How often workers were started.
@@ -48,7 +48,7 @@ class SearchResult:
 
     @property
     def drift(self) -> float:
-        """By which share the machines were slower at times, as one strategy showed that was measured now and then."""
+        """By which share the machines were slower at times, seen by measuring one strategy now and then."""
         return drift_of(self.trials).share
 
     @property

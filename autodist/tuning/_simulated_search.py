@@ -32,7 +32,7 @@ from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._search_result import SearchObserver
 
 OFFLINE_SIMULATORS = (EventSimulator.name, AnalyticSimulator.name)
-"""Those that know something before anything is measured."""
+"""Simulators that know something before anything is measured."""
 
 _SCOUTS = (AllReduce(), PSLoadBalancing())
 _SMALLER = 3
@@ -46,7 +46,7 @@ class OfflineResult:
     Attributes:
         domain: The graph on the whole cluster.
         simulator: The simulator that predicts it.
-        utility: What the best is best in.
+        utility: The quantity in which the best is best.
         ranking: The best proposals and the baselines; the best may be for some of the hosts alone.
         why_not: By name, baselines that don't fit the graph or the cluster, and why.
         wanted: How many proposals were to be looked at, on all clusters.
@@ -122,8 +122,8 @@ def search_offline(
     batch.
 
     Args:
-        request: The clusters to search, the searcher and the simulator, and what is minimized; what is about trials is
-            left aside.
+        request: The clusters to search, the searcher and the simulator, and what is minimized; settings of trials
+            are ignored.
         domain: The graph on the cluster.
         budget: How much is looked at, on each cluster; the time is that of all.
         observer: Told what is searched.
@@ -176,7 +176,7 @@ def _merged(rankings: Sequence[Ranking], utility: Utility) -> Ranking:
 
 
 def _worth_a_search(domain: Domain, simulator: Simulator, utility: Utility) -> list[Domain]:
-    """The smaller clusters on which strategies that are quickly made are cheapest."""
+    """The smaller clusters on which strategies that are built quickly are cheapest."""
     found: list[tuple[float, Domain]] = []
     for spec in smaller_clusters(domain.spec):
         part = Domain.of(domain.graph, spec, batch_size=domain.batch_size, profile=domain.profile)

@@ -22,9 +22,9 @@ class TracedStep:
     """A step that was measured and traced.
 
     Attributes:
-        strategy: What it went by.
+        strategy: The strategy by which it ran.
         step_s: Seconds of a step that is not traced, the median.
-        timeline: Timeline of one that is.
+        timeline: Timeline of the traced step.
     """
 
     strategy: Strategy

@@ -20,7 +20,7 @@ _FIRST_STEPS = 2
 _FEWEST_STEPS = 3
 _BEYOND, _FAR_BEYOND = 2.0, 4.0  # times hopeless: after warming up, and before
 _BLOCK = 10
-"""Measured steps after which it is looked whether a strategy is hopeless."""
+"""Measured steps between two checks whether a strategy is hopeless."""
 _SURE = 3.0
 """How many standard errors the mean of its steps must be beyond what is hopeless."""
 
@@ -49,7 +49,7 @@ class TrialSchedule:
 
     def __post_init__(self) -> None:
         for what, given_s in (("the longest time of a trial", self.timeout_s), ("enough to measure", self.enough_s)):
-            if not given_s > 0:  # not-a-number is neither
+            if not given_s > 0:  # refuses NaN as well
                 raise UsageError(f"{what} is {given_s:g} s, it must be a number above 0")
         if self.warm_up < 0 or self.iterations < 1:
             raise UsageError(
@@ -58,7 +58,7 @@ class TrialSchedule:
             )
 
     def measured_steps(self, step_s: float) -> int:
-        """How many steps are measured, if one takes so long.
+        """How many steps are measured, if one takes this many seconds.
 
         Example:
             >>> TrialSchedule(enough_s=10.0).measured_steps(0.5)
@@ -69,7 +69,7 @@ class TrialSchedule:
 
 
 def is_beyond(steps_s: Sequence[float], bound_s: float) -> bool:
-    """Whether steps surely take longer than a bound, by how far they are apart; never of one step.
+    """Whether steps surely take longer than a bound, given how much they vary; False for a single step.
 
     Example:
         >>> is_beyond([2.0, 2.1, 1.9, 2.0], 1.5), is_beyond([2.0, 1.0, 3.0, 1.8], 1.5)
@@ -82,7 +82,7 @@ def is_beyond(steps_s: Sequence[float], bound_s: float) -> bool:
 
 
 class TrialFailed(Exception):
-    """A trial came to no end."""
+    """A trial was not completed."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -116,7 +116,7 @@ class Turns:
         return measured
 
     def floor(self) -> Measurement:
-        """Order what all compute, each alone and all at once.
+        """Order the floor: all workers compute at the same time, and none communicates.
 
         Raises:
             TrialFailed: It came to no end.
@@ -187,7 +187,7 @@ class Turns:
         return [max(times) for times in zip(*(answer["steps_s"] for answer in answers), strict=True)]
 
     def _leave_alone_if_possible(self) -> None:
-        """After a failure that no other worker waits in: no other worker was in a step, or there is none."""
+        """End the trial but keep the workers, if none waits: graphs were being rewritten, or there is one worker."""
         if self._turn == 0 or self._coordinator.world_size == 1:
             self._stop()
             self.is_left_alone = True
