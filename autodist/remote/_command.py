@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from autodist.remote._base import Machine
 
 KEEPALIVE_S = 15
-"""Time without a word from the machine after which it is asked for one, which routers on the way notice as well."""
+"""Seconds without a word from the machine after which it is asked for one, which routers on the way notice as well."""
 
 KEEPALIVE_COUNT = 4
 """Unanswered questions after which the connection is given up: later than agents, whose silence is what ends a run."""

@@ -1,4 +1,4 @@
-"""Machines over SSH, by the system's own ``ssh``: for sites whose logins only that can do."""
+"""Machines over SSH, by the system's own ``ssh``: for sites with logins that only it supports."""
 
 from __future__ import annotations
 

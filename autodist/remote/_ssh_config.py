@@ -55,9 +55,9 @@ class Stage:
     """A hop, and its configuration. Two are equal if their hops are.
 
     Attributes:
-        hop: Whom it leads to.
-        arguments: What says so to asyncssh.
-        user: As whom.
+        hop: The host to log in to.
+        arguments: The configuration as arguments of asyncssh.
+        user: Login name.
         known_as: The name under which its key is known.
         port: Port of its sshd.
         key_files: What to log in with besides the agent; empty for the usual ones.
@@ -76,7 +76,7 @@ class Stage:
 
 
 Way: TypeAlias = tuple[Stage, ...]
-"""Whom to log in to, one through the other; the machine is the last."""
+"""The hosts to log in to, each through the one before; the machine is the last."""
 
 
 async def find_way(hop: Hop, login: Login) -> Way:
@@ -168,7 +168,7 @@ def _known_hosts(files: Sequence[str]) -> asyncssh.SSHKnownHosts:
 
 @functools.lru_cache(maxsize=4)  # of thousands of lines, for each of many machines
 def _parse_known_hosts(text: str) -> asyncssh.SSHKnownHosts:
-    """All that can be understood; the rest are unknown hosts, as with OpenSSH."""
+    """The lines that can be understood; the hosts of others stay unknown, as with OpenSSH."""
     known = asyncssh.SSHKnownHosts()
     for line in text.splitlines():
         with contextlib.suppress(ValueError):

@@ -21,7 +21,7 @@ class HostKeyWitness(asyncssh.SSHClient):
     offered: asyncssh.SSHKey | None = None
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Remember the key; it is trusted no more for that."""
+        """Remember the key, without trusting it."""
         self.offered = key
         return False
 

@@ -25,8 +25,8 @@ class Login:
     Attributes:
         address: The machine that is to be reached.
         host: The machine that is logged in to: the machine, or a host on the way to it.
-        user: As whom, where that is said.
-        port: Port of sshd, where that is said.
+        user: Login name, where one is given.
+        port: Port of sshd, where one is given.
 
     Example:
         >>> Login("h2", "h2", "me", 2222).by_hand
