@@ -164,13 +164,13 @@ def _guard_checkpoints(module: ModuleType, wrap: _Wrap) -> None:
 
 
 def _wrap_checkpoint_state(module: ModuleType, wrap: _Wrap) -> None:
-    """The file that names the newest checkpoint."""
+    """Wrap what writes the file that names the newest checkpoint."""
     update = module.update_checkpoint_state_internal
     module.update_checkpoint_state_internal = wrap(update, "tf.train.Checkpoint.save")  # type: ignore[attr-defined]
 
 
 def _guard_old_checkpoints(module: ModuleType) -> None:
-    """Do not delete any."""
+    """Have no old checkpoint deleted by this process."""
     module._delete_file_if_exists = lambda filespec: None  # type: ignore[attr-defined]
 
 

@@ -92,14 +92,14 @@ def note_of(error: BaseException, script: str, exit_code: int = 1) -> FailureNot
 
 
 def _shown(file: str, script: str) -> str:
-    """Return a file's path for users: of what was sent to this machine, the one below the script's directory."""
+    """Return a file's path for users; for a file that was sent here, its path below the script's directory."""
     run_dir = current_worker().environment.run_dir
     sent = "" if run_dir is None else str(run_dir.parent / CODE) + os.sep
     return file.removeprefix(sent) if sent and file.startswith(sent) else shown_file(file, script)
 
 
 def trace_of(error: BaseException, script: str) -> str:
-    """Return the traceback, without the frames that only run the script: none are left of one that doesn't compile."""
+    """Return the traceback, without the frames that only run the script; one that doesn't compile has no others."""
     trace = error.__traceback__
     while trace is not None and not (trace.tb_frame.f_code.co_filename == script or _is_module(trace.tb_frame)):
         trace = trace.tb_next

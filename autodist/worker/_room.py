@@ -12,7 +12,7 @@ from autodist.coordination import WorkerEnvironment
 from autodist.resource_spec import ResourceSpec
 
 _SYSTEM_ALLOCATOR = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
-"""By default TensorFlow keeps all memory that it has ever had for tensors."""
+"""The variable by which TensorFlow gives back memory of tensors; by default it keeps all that it ever had."""
 
 _SHARE_FOR_VALUES = 1 / 16
 """A share of the memory that a host has; larger values go into files."""

@@ -29,7 +29,7 @@ class Ending:
 
     @classmethod
     def failed(cls, note: FailureNote) -> Ending:
-        """Return the ending that a note is of."""
+        """Return the ending that a failure note describes."""
         return cls(note.exit_code, note)
 
 
@@ -48,7 +48,7 @@ def run_module(name: str, root: str, args: Sequence[str]) -> Ending:
     """Run a module as :func:`run_script` does a script, the way plain ``python -m`` does.
 
     Args:
-        name: The module's.
+        name: The module's name.
         root: The directory that has it, or its top package.
         args: Its arguments.
     """
