@@ -27,13 +27,13 @@ class _Silence:
     """Receives events of workers; these agents have none."""
 
     def output(self, rank: int, is_error: bool, data: bytes) -> None:
-        """Nobody writes."""
+        """Do nothing: there are no workers."""
 
     def exited(self, rank: int, exit_code: int | None, signal: str | None) -> None:
-        """Nobody ends."""
+        """Do nothing: there are no workers."""
 
     def lost(self, machine: Machine, reason: str) -> None:
-        """The next question says so."""
+        """Do nothing: the next question to the agent fails."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ClusterAgents:
     Attributes:
         spec: The cluster.
         visits: One per machine, by rank; with errors for those that could not be reached.
-        machines: Those that could.
+        machines: The machines that could be reached.
         token: What machines say to each other before anything else.
     """
 

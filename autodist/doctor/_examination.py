@@ -48,7 +48,7 @@ class MachineFacts:
         free_ports: Which part of :data:`PORTS` is free, 0 to 1.
         interfaces: Addresses by network interface.
         names: Addresses that each name of the spec has there, its own included.
-        address: Under which the others reach it; empty if it has only loopback addresses.
+        address: Address under which the others reach it; empty if it has only loopback addresses.
         open_files: How many files a process may have open; -1 for no limit.
     """
 

@@ -23,7 +23,7 @@ _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
 _MOST_IN_MATRIX = 16
 _NUMBERS = ("Cores", "Memory GB", "GPUs", "Disk GB", "Clock ms")
 _DISPENSABLE = ("AutoDist", "Clock ms", "Disk GB", "Keras", "Memory GB", "Python", "Compiler")
-"""Columns that narrow terminals do without, the first one first; then those of carriers."""
+"""Columns that narrow terminals leave out, in this order; then those of carriers."""
 
 
 def to_json(diagnosis: Diagnosis) -> str:
