@@ -14,13 +14,13 @@ def to_disk(path: str | os.PathLike[str]) -> None:
     """Have the kernel write a file or a directory's entries now.
 
     Raises:
-        OSError: The disk is full or broken; that a file system knows no such thing is no error.
+        OSError: The disk is full or broken; a file system without such a request is no error.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except PermissionError:
         if os.path.isdir(path):
-            return  # one may write into it, and not look
+            return  # a directory that may be written to, but not read
         raise
     try:
         os.fsync(descriptor)
@@ -32,7 +32,7 @@ def to_disk(path: str | os.PathLike[str]) -> None:
 
 
 def tree_to_disk(root: Path) -> None:
-    """Do so with all files and directories below one, and with itself last.
+    """Have the kernel write all files and directories below one now, and itself last.
 
     Raises:
         OSError: As in :func:`to_disk`.

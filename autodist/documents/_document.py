@@ -26,8 +26,8 @@ class Kind:
 
     Attributes:
         name: What messages call it, ``"resource spec"``.
-        error: What its mistakes are raised as.
-        least: What the smallest one has, for users that give an empty file.
+        error: The class of the error that its mistakes raise.
+        least: The least content that it must have, for users that give an empty file.
         is_text: Whether the value at a path is a text even where YAML sees a number.
         is_verbatim: Whether the value at a path is taken as it is written, truth values included.
         syntax_hint: What to do about a line that is not YAML, if it is a mistake that people make.
@@ -79,7 +79,7 @@ class Document:
         return places.get(path, self.values.get(path, Position(1, 1)))
 
     def add(self, path: Path, text: str, *, at_key: bool = False) -> None:
-        """Note a mistake; what is said about a value that could not be read says nothing new."""
+        """Note a mistake, unless it is about a value that could not be read, which was noted before."""
         if path not in self._unreadable:
             self.add_at(self.position(path, at_key=at_key), text)
 

@@ -9,7 +9,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9/~](?:[\w./~+%@-]*[\w/])?", re.ASCII)
 
 
 def text(value: str) -> str:
-    r"""Return a text as YAML that means it again: as it is where that is possible, else in double quotes.
+    r"""Return YAML that is read as this text: the text itself where that is possible, else in double quotes.
 
     Example:
         >>> text("worker-1.lab"), text("on"), text('a "b"')
@@ -23,7 +23,7 @@ def text(value: str) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as YAML that means it again, without digits that say nothing.
+    """Return YAML that is read as this number, without superfluous digits.
 
     Example:
         >>> number(10.0), number(0.05), number(1e-07)
