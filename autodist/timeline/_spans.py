@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["compute", "pull", "push", "collective", "wait", "serve"]
 KINDS: tuple[Kind, ...] = ("compute", "pull", "push", "collective", "wait", "serve")
-"""Work that a worker computes; bytes that it gets from another one; those that a server gets of it; a collective, with
-the waiting for the others in it; waiting for another worker's word; a server's work for a worker."""
+"""In order: work that a worker computes; bytes that it receives; bytes that a server receives from it; a collective,
+including the wait for the others; a wait for another worker's word; a server's work for a worker."""
 
 _DIGITS = 7
 """Decimals of seconds since a step began: tenths of a microsecond."""
@@ -24,7 +24,7 @@ class Span:
         kind: What it is.
         name: Name of the node, or of what was sent.
         op: Its type.
-        rank: On which worker it ran; of bytes, the worker that got them.
+        rank: The worker on which it ran; for bytes, the worker that received them.
         start_s: When it began, by the clock of the worker on which it ran.
         end_s: When it was done.
         num_bytes: Sent bytes; 0 for what sends nothing.

@@ -14,15 +14,15 @@ _COMMUNICATION: frozenset[Kind] = frozenset(("pull", "push", "collective"))
 
 @dataclass(frozen=True)
 class WorkerSummary:
-    """A worker's step. Compute, exposed communication, serving and idleness add up to it.
+    """A worker's step, in seconds. Compute, exposed communication, serving and idleness add up to it.
 
     Attributes:
-        host: The worker's.
-        step_s: Its step.
-        compute_s: In which an operation of its own ran.
-        communication_s: In which bytes were on their way to it or from it, or it was in a collective.
-        exposed_s: The part of it that neither its own operations hid, nor those that it runs as a server.
-        serve_s: In which it worked as a server for others, and neither computed.
+        host: The worker's host.
+        step_s: Its whole step.
+        compute_s: Time in which an operation of its own ran.
+        communication_s: Time in which bytes were on their way to it or from it, or it was in a collective.
+        exposed_s: The part of communication that neither its own operations hid, nor those that it runs as a server.
+        serve_s: Time in which it worked as a server for others, and neither computed.
         idle_s: The rest: it waits for another worker's word, or for Python.
         received_bytes: Bytes that it got from other workers; those of collectives are not known.
         sent_bytes: Bytes that others got from it.
@@ -40,7 +40,7 @@ class WorkerSummary:
 
 
 def summarize(timeline: StepTimeline) -> list[WorkerSummary]:
-    """Sums by rank."""
+    """Summarize the step of each worker, by rank."""
     return [_summary(timeline, rank) for rank in range(len(timeline.hosts))]
 
 
