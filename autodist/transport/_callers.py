@@ -36,7 +36,7 @@ class _Refused(Exception):
 
 @dataclass
 class _Caller:
-    """One whose proof has not come yet."""
+    """A caller whose proof has not come yet."""
 
     connection: socket.socket
     address: str

@@ -1,4 +1,4 @@
-"""On which links floats are encoded, and how much less that is."""
+"""On which links floats are encoded, and how many bytes that saves."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ CODED_SHARE = 7 / 8
 A few that are far smaller than their neighbours need more: a byte of their own for the exponent.
 """
 LEAST_CODED_BYTES = 4 << 10
-"""A smaller number is gone as soon as it is encoded."""
+"""Fewer bytes are sent as fast as they are encoded."""
 _CODED_GBPS = 0.5
-"""Codes take processors about the time that a link of 1 Gbit/s gains by them, so a link has to be slower."""
+"""Links must be slower than this: at 1 Gbit/s, encoding takes about the time that it saves."""
 
 
 def is_coded(bandwidth_gbps: float) -> bool:
-    """Return whether floats of 32 bits are encoded, without loss, where a link carries so much.
+    """Return whether floats of 32 bits are encoded, without loss, on a link of this bandwidth.
 
     Example:
         >>> is_coded(0.25), is_coded(10.0)

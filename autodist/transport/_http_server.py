@@ -22,7 +22,7 @@ class HttpServer(ThreadingHTTPServer):
     Args:
         address: To listen on; the port 0 leaves it to the system.
         handler: Answers the requests.
-        tls: By which connections are encrypted, if they are.
+        tls: Context by which connections are encrypted; None for none.
     """
 
     daemon_threads = True

@@ -28,7 +28,7 @@ def register() -> None:
     """Make the library's operations, from ``AutodistAllReduce`` to ``AutodistAsk``, known to TensorFlow.
 
     Raises:
-        LaunchError: The library is not there, or this TensorFlow has not the functions that it needs.
+        LaunchError: The library is not there, or this TensorFlow lacks the functions that it needs.
     """
     import tensorflow  # noqa: F401  its library must be loaded
 
@@ -58,7 +58,7 @@ def connect(
         timeout_s: The longest time to agree with another worker on how to encrypt.
 
     Raises:
-        LaunchError: Some worker has not the key of its connection.
+        LaunchError: Some worker lacks the key of its connection.
     """
     count = len(sockets)
     assert len(shares) == len(coding) == count, (sockets, shares, coding)
@@ -88,7 +88,7 @@ def refuse(question: str, tensors: int, rank: int, words: str) -> bool:
         question: Name of the question, of ``AutodistAsk``.
         tensors: How many an answer has.
         rank: The worker that has asked.
-        words: A few.
+        words: The reason, in a few words.
 
     Returns:
         Whether they could be sent; else the workers are connected no more.

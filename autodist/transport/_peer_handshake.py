@@ -25,8 +25,8 @@ class Connection(NamedTuple):
     """The connection of two workers, once each has proved that it is of the run.
 
     Attributes:
-        socket: It is connected.
-        key: What both can encrypt by; of this connection alone, and never told.
+        socket: The connected socket.
+        key: The key by which both can encrypt; for this connection alone, and never sent.
     """
 
     socket: socket.socket
@@ -46,7 +46,7 @@ def parsed(message: bytes) -> tuple[int, bytes]:
 
 
 def difference(opening: bytes) -> str | None:
-    """Return why there is no speaking with an end that opens so, in words that follow "it"; None if there is."""
+    """Return why an end with this opening is not understood, in words that follow "it"; None if it is."""
     if opening == OPENING:
         return None
     if opening[: len(_MARK)] != _MARK:

@@ -24,11 +24,11 @@ from autodist.transport._peer_handshake import (
 )
 
 _UNSENT_BYTES = 256 << 10
-"""How much may wait inside the system: what is more urgent can't overtake it any more."""
+"""Bytes that may wait inside the system, where more urgent ones can't overtake them any more."""
 _SILENCE_S = 120
-"""How long a connection is kept on which nothing is acknowledged. The launcher finds out in seconds which workers don't
-reach each other; this is for what it can't see, and longer because it holds as well for one that is stopped, and reads
-nothing."""
+"""Seconds that a connection is kept on which nothing is acknowledged. The launcher finds out in seconds which workers
+don't reach each other; this is for what it can't see, and longer because it holds as well for one that is
+stopped, and reads nothing."""
 _KEEPALIVE_S = 15
 _ANSWER_S = 20.0
 """How long a caller waits for the other machine's kernel; the process there, which may have much to do, has longer."""
@@ -135,7 +135,7 @@ def _called(endpoint: Endpoint, rank: int, other: int, secret: bytes, until_s: f
 def _received(connection: socket.socket, size: int, until_s: float) -> bytes:
     found = b""
     while len(found) < size:
-        connection.settimeout(_left_s(until_s))  # in all: one that drips would begin it anew with each byte
+        connection.settimeout(_left_s(until_s))  # in all: single bytes would begin it again each time
         part = connection.recv(size - len(found))
         if not part:
             raise ConnectionError("the other end has closed the connection")

@@ -1,4 +1,4 @@
-// What the bytes of a connection go through: a socket as it is, or one whose bytes are encrypted.
+// A channel carries the bytes of a connection: through a socket as it is, or encrypted.
 #pragma once
 
 #include <sys/uio.h>

@@ -162,7 +162,7 @@ void Encrypted::shake_hands(double timeout_s) {
   if (!ssl_.SSL_session_reused(connection_)) throw Lost("it has not shown that it has the key of this run");
 }
 
-// What OpenSSL writes to: it leaves later, many records at once.
+// OpenSSL writes here; the bytes leave later, many records at once.
 int Encrypted::collect(bio_st* bio, const char* data, int size) {
   const auto* ssl = openssl();
   ssl->BIO_clear_flags(bio, kReading | kWriting | kRetry);
@@ -210,7 +210,8 @@ bool Encrypted::push() {
   return true;
 }
 
-// OpenSSL never does it by itself. The other end follows when it reads the note that leaves with the next record.
+// Has this end use a new key after some records, which OpenSSL never does by itself. The other end follows when it reads
+// the note that leaves with the next record.
 void Encrypted::renew_key() {
   if (++records_ < AUTODIST_RECORDS_PER_KEY) return;
   records_ = 0;

@@ -9,7 +9,7 @@ namespace {
 
 // TensorFlow's library has functions of the same names, for all to see; the system's must find their own.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kHow = RTLD_NOW | RTLD_LOCAL;  // sanitizers refuse the other, and are not used beside TensorFlow
+constexpr int kHow = RTLD_NOW | RTLD_LOCAL;  // sanitizers refuse the other, and are not used with TensorFlow
 #else
 constexpr int kHow = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
 #endif

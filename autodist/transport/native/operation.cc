@@ -71,7 +71,7 @@ void Operation::send(int rank, Kind kind, const char* data, size_t size, size_t 
   } while (sent < size);
 }
 
-// Memory for all that is announced, but for what is so large that it must first be believed: that grows as bytes come.
+// Memory for all that is announced; for a very large tensor it grows only as bytes come.
 char* Operation::staging(int rank, size_t come, size_t total) {
   Pool::Buffer& buffer = staging_[rank];
   const size_t wanted = std::min(total, std::max(kBelieved, 2 * (come + kPiece)));
@@ -87,9 +87,9 @@ char* Operation::staging(int rank, size_t come, size_t total) {
 Reduction::Reduction(Transport& transport, Id id)
     : Operation(transport, id, Call::Kind::kReduce), parts_(count()), sums_(count()) {}
 
-// Who sums what: the same on all processes. A tensor that has not a fair part for everybody is summed by some, who are
-// others for each tensor: those at whose place among the fractions one of as many points is, at equal distances. The
-// first bits of the key say where the first point is (`owner_places` in Python).
+// Which process sums which part, the same on all processes. A tensor that is too small for a fair part for everybody is
+// summed by some, which differ from tensor to tensor: those in whose share of the places one of as many points falls,
+// at equal distances. The first bits of the key say where the first point is (`owner_places` in Python).
 void Reduction::divide(size_t total) {
   if (!shares_.empty()) return;
   total_ = total;

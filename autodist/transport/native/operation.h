@@ -34,9 +34,9 @@ class Operation {
   bool needs(int rank) const { return unsent_[rank] > 0 || awaits(rank); }
   bool is_complete() const;
   void finish(const std::string& error);
-  // Whether nothing of it has come or gone yet, so that it can be as if it had never begun.
+  // Whether nothing of it has come or gone yet, so that it can be dropped without a trace.
   virtual bool is_untouched() const { return false; }
-  // Why it ends without what it was for; empty if it does not.
+  // Why it ends without a result; empty if it does not.
   virtual std::string refusal() const { return ""; }
 
  protected:
@@ -142,7 +142,7 @@ class Receipt final : public Operation {
  private:
   void check_source(int rank);
 
-  int source_ = -1;  // the rank of who sends it, once that is known
+  int source_ = -1;  // the rank of the sender, once that is known
   std::vector<int64_t> shape_;
   bool has_shape_ = false;  // whether all of it has come
   std::string refusal_;    // words that come instead

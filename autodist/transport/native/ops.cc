@@ -266,7 +266,7 @@ void all_gather(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneC
   start(kernel, running, std::move(call));
 }
 
-// Which of some numbers is not in [0, below), as TensorFlow's own lookups put it; empty if all are.
+// Says which number is not in [0, below), in the words of TensorFlow's own lookups; empty if all are.
 template <typename T>
 std::string outside(const char* data, size_t size, int64_t below) {
   const auto* numbers = reinterpret_cast<const T*>(data);
@@ -291,7 +291,7 @@ std::string wrong_number(const Running& running, int64_t below) {
   }
 }
 
-// Whether the numbers that are to be sent are such; else the operation fails.
+// Whether the numbers that are to be sent are in their range; else the operation fails.
 bool has_right_numbers(void* kernel, Running& running) {
   const std::string wrong = wrong_number(running, static_cast<Attributes*>(kernel)->below);
   if (!wrong.empty()) running.fail(wrong, kInvalidArgument);
@@ -441,7 +441,7 @@ __attribute__((visibility("default"))) int autodist_refuse(const char* question,
   return is_sent->get_future().get();
 }
 
-// Fails the receipt of a question, of so many tensors, that nobody has asked yet.
+// Fails the receipt of a question, of this many tensors, that nobody has asked yet.
 __attribute__((visibility("default"))) void autodist_withdraw(const char* question, int tensors) {
   const std::shared_ptr<autodist::Transport> transport = autodist::connected();
   for (int k = 0; transport && k < tensors; ++k) {

@@ -40,7 +40,7 @@ struct Header {
   size_t following() const { return coded ? coded : length; }
 };
 
-// Why a header can't be one, whatever it belongs to; null if it can.
+// Why a header is invalid, whatever it belongs to; null if it is valid.
 const char* wrong_header(const Header& header);
 
 // Memory that is used again, since new memory costs as much as what is done with it.
@@ -71,7 +71,7 @@ class Peer {
   // Puts a message behind those that wait and have the same priority or a lower number. `data` must stay.
   void queue(const Header& header, const char* data, int priority, bool is_floats);
 
-  // Sends what the socket takes, and says of each message when it is through.
+  // Sends what the socket takes, and calls `sent` for each message that has left.
   void flush(const std::function<void(const Header&)>& sent);
 
   // Whether there may be more to receive than the system knows of.

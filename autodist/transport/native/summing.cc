@@ -113,7 +113,7 @@ void sum(DataType type, char* result, const std::vector<const char*>& parts, siz
       return sum_as<float, Plain<float>>(result, parts, count);
     case DataType::kDouble:
       return sum_as<double, Plain<double>>(result, parts, count);
-    // Unsigned, since a sum that leaves their range then begins anew, as TensorFlow's do.
+    // Unsigned, so that a sum which leaves their range wraps around, as TensorFlow's do.
     case DataType::kInt32:
       return sum_as<uint32_t, Plain<uint32_t>>(result, parts, count);
     case DataType::kInt64:

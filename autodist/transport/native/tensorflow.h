@@ -1,7 +1,7 @@
 // The part of TensorFlow's C interface that is used here (tensorflow/c/{kernels,ops,tf_tensor,tf_status}.h).
 //
 // Declared instead of included, and looked up when it is needed, so that this library can be built where there is no
-// TensorFlow, and loaded beside any that has these functions.
+// TensorFlow, and loaded together with any that has these functions.
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ constexpr uint64_t kSliceNs = 100'000;
 constexpr int32_t kMostRounds = 1 << 16;      // how many a process may be ahead of this one
 constexpr size_t kMostOperations = 1 << 20;   // under way at a time
 
-// Has the system run this thread soon after there is something to do, beside threads that compute: what it does takes
+// Has the system run this thread soon after there is something to do, next to threads that compute: what it does takes
 // little time, and others wait for it. A short slice may be asked for by anyone (Linux 6.12), a lower niceness by few.
 void run_soon() {
   struct {
