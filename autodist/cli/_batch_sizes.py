@@ -91,7 +91,7 @@ def fastest_batch(scripts: Sequence[ScriptWords], search: Callable[[ScriptWords]
 
 
 def batch_json(found: Sequence[BatchSearch]) -> dict[str, Any]:
-    """Return the results of several batch sizes as plain data; nothing of one."""
+    """Return the results of several batch sizes as plain data; nothing for a single one."""
     rows = [
         {"batch_size": one.result.batch_size, "step_s": one.result.best.step_s, "example_s": one.example_s}
         | {"study": one.result.study}

@@ -124,7 +124,7 @@ def _forget_output() -> None:
 
 
 def _as_ours(error: click.ClickException) -> AutoDistError:
-    """Return what is wrong with a command line, told as all else."""
+    """Return an error of click's as one of AutoDist's."""
     context = getattr(error, "ctx", None)
     command = "autodist" if context is None else context.command_path
     kind = UsageError if isinstance(error, click.UsageError) else AutoDistError

@@ -120,7 +120,7 @@ def _tried_online(strategy: str | None) -> str:
 
 @contextlib.contextmanager
 def _with_trials(job: Job) -> Iterator[Job]:
-    """Let a strategy that is chosen by trials have those that are here, also on another machine."""
+    """Name an excerpt of the trials that are here in `auto`, so that it has them on another machine as well."""
     wanted = job.strategy or job.default_strategy or ""
     if not wanted.strip().casefold().startswith("auto") or not Path(trials_file()).is_file():
         yield job

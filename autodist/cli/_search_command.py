@@ -331,7 +331,7 @@ def _request(
 
 
 def _repetition(trial: int, study: int | None, store: Path, again: Callable[[Path], str]) -> str:
-    """Return what repeats a failed trial alone, with all that the workers have to say."""
+    """Return the command that repeats a failed trial alone, with all that the workers have to say."""
     path = Path(f"trial_{trial}.json")
     save = ["autodist", "best", "--trial", str(trial), "--study", str(study), "--store", str(store), "--out", str(path)]
     return f"repeat it with all that the workers say:\n{shlex.join(save)}\n{again(path)}"

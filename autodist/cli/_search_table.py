@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(best: Trial, baselines: Iterable[Baseline], bill: Bill) -> list[TrialRow]:
-    """Return a line for the best trial and for each of what users know; names of one strategy share a line.
+    """Return a line for the best trial and for each baseline; names of one strategy share a line.
 
     Args:
         best: The fastest trial, or the cheapest.

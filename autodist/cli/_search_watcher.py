@@ -91,7 +91,7 @@ def _step_s(trial: Trial) -> float:
 
 
 def next_command(script: ScriptWords, cluster: ClusterOptions, path: Path, seed: int | None = None) -> str:
-    """Return what trains by the strategy of a file."""
+    """Return the command that trains by the strategy of a file."""
     given = [*cluster.words, *([] if seed is None else ["--seed", str(seed)])]
     arguments = ["--", *script.args] if script.args else []
     return shlex.join(["autodist", "run", *script.words, *given, "--strategy", str(path), *arguments])

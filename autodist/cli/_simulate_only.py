@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _SCHEMA_VERSION = 1
 _BOUND_S = 5.0
-"""Unless the user sets a bound: a large graph on many machines has an answer within ten seconds."""
+"""Seconds of a search for which the user sets no bound: a large graph on many machines has an answer within ten."""
 
 _OF_TRIALS = frozenset(
     {
@@ -238,7 +238,7 @@ class _Content:
         yield f"next: {self.next}"
 
     def to_json(self) -> str:
-        """The same for programs."""
+        """The result as JSON, for programs."""
         result = self.result
         content = {
             "schema_version": _SCHEMA_VERSION,

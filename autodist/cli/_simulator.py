@@ -216,7 +216,7 @@ def _row(comparison: Comparison) -> dict[str, object]:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no word for what is not a number: where no pair of strategies is left to compare."""
+    """The value, or None for NaN, which JSON lacks: no pair of strategies is left to compare then."""
     return value if math.isfinite(value) else None
 
 
@@ -253,7 +253,7 @@ def _show(found: Sequence[Comparison]) -> None:
 
 
 def _error(comparison: Comparison) -> str:
-    """Relative error, of those whose scores are seconds."""
+    """Relative error of a simulator whose scores are seconds; a dash for others."""
     return _figure(100 * comparison.accuracy.error, ".0f", " %") if _is_time(comparison) else "-"
 
 

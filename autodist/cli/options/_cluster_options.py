@@ -45,7 +45,7 @@ class ClusterOptions:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The same with their values: what another command takes to mean the same cluster."""
+        """The options with their values, by which another command means the same cluster."""
         return tuple(word for option in self.given for word in (option, str(getattr(self, option[2:]))))
 
 

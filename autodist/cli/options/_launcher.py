@@ -46,7 +46,7 @@ def kept_as_run(command: str, script: str, run_dir: Path, strategy: str = "") ->
 
 
 def _forget(run_dir: Path) -> None:
-    """Remove the directory of what was refused before it began."""
+    """Remove the directory of a run that was refused before it began."""
     if [path.name for path in run_dir.iterdir()] == ["status.json"]:
         (run_dir / "status.json").unlink()
         with contextlib.suppress(OSError):  # other runs are there

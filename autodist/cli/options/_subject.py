@@ -79,7 +79,7 @@ def subject_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def find_subject(texts: Sequence[str], options: SubjectOptions) -> Subject:
-    """Find what is meant.
+    """Find the strategies, the graph and the cluster that are meant.
 
     Args:
         texts: Strategies: a JSON file, a run directory, a builder's name, or a plan.
@@ -115,7 +115,7 @@ def find_subject(texts: Sequence[str], options: SubjectOptions) -> Subject:
 
 
 def run_meant(text: str) -> str:
-    """Return the directory of a run that is named as in `autodist status`; what means something else as it is."""
+    """Return the directory of a run that is named as in `autodist status`; any other text unchanged."""
     from autodist.launch import find_run
     from autodist.strategies import names_builder
 
