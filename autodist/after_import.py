@@ -19,7 +19,7 @@ def after_import(name: str, callback: Callable[[ModuleType], None]) -> Callable[
     """Call ``callback`` with the module ``name`` when its import is complete; at once if it already is.
 
     Returns:
-        What takes that back, as far as it has not happened.
+        A function that cancels the call, if it has not happened.
 
     Example:
         >>> import json

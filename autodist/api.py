@@ -128,8 +128,8 @@ class AutoDist:
     def scope(self) -> Iterator[AutoDist]:
         """Distribute the training steps that run inside.
 
-        On leaving, all variables have their trained values; the model is an ordinary one. So they have after an error,
-        as far as the workers that hold the values can still be reached.
+        On leaving, all variables have their trained values; the model is an ordinary one. After an error they have
+        them, too, as far as the workers that hold the values can still be reached.
 
         Raises:
             UsageError: Another scope is open.

@@ -91,7 +91,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         if checkpoint is None:
             return
         found = checkpoint.position
-        if found is None:  # of others: there are values in it, and no more
+        if found is None:  # a checkpoint of another program holds values only
             self._restore_values(0)
             return
         self._steps = self._saved_steps = found["steps"]

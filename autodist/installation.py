@@ -45,7 +45,7 @@ COSTS = {
     "openssl": "`--encrypt` is refused",
     "compiler": "nothing where AutoDist's own library is there",
 }
-"""The price of a missing part, by the name that ``autodist env`` gives it; of carriers, they say it."""
+"""The price of a missing part, by its name in ``autodist env``; carriers say theirs themselves."""
 
 _WHEELS = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
 

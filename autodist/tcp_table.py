@@ -16,13 +16,13 @@ __all__ = ["IpAddress", "TcpSocket", "ip_of", "socket_at", "tcp_sockets"]
 
 @dataclass(frozen=True)
 class TcpSocket:
-    """One end of a connection, or what listens for some.
+    """One end of a connection, or a socket that listens for some.
 
     Attributes:
         own: Its address and port.
         other: Those of the other end.
         is_listening: Whether it listens.
-        user: The process that has it; None where its process has closed it, of which Linux says that it is root's.
+        user: Id of the user whose process has it; None where the process has closed it, when Linux names root.
     """
 
     own: tuple[IpAddress, int]
@@ -32,7 +32,7 @@ class TcpSocket:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a process of this process' user has it, or one of root."""
+        """Whether a process of this process' user, or of root, has it."""
         return self.user in (os.geteuid(), 0)
 
 
