@@ -144,7 +144,7 @@ class Engine:
         Raises:
             CaptureError: The step can't be captured.
             StrategyError: The strategy does not fit it.
-            UsageError: The arguments are no batch.
+            UsageError: The arguments are not a batch.
             WorkerFailed: Another worker is gone.
         """
 
@@ -169,7 +169,7 @@ class Engine:
         return self._plain.call(function, flattened, plain, lambda found: self._train(function, found))
 
     def run_untrained(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a step that trains nothing on a batch of which every worker has its part; see :class:`WholeBatches`."""
+        """Run a step that trains nothing on a batch that every worker has its part of; see :class:`WholeBatches`."""
         self.local_batches.is_pending = False
         self.settle()
         return self._whole_batches.run(function, flatten(args, kwargs))

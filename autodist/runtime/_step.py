@@ -90,7 +90,7 @@ class CompiledStep:
             fingerprint: A hash of the global batch, which must be the same on all workers.
 
         Raises:
-            UsageError: They are no batch.
+            UsageError: They are not a batch.
         """
         if self.graph.layout.is_alone:
             arrays: Sequence[Any] = arguments.arrays
@@ -188,7 +188,7 @@ class CompiledStep:
         return values
 
     def _whole_feeds(self, arrays: Sequence[Any]) -> Iterator[Any]:
-        """Arguments that are no batch: whole, or those parts that this worker's replicas have."""
+        """Arguments that are not a batch: whole, or those parts that this worker's replicas have."""
         layout = self.graph.layout
         for array, feeds, given in zip(arrays, self.graph.feeds, self.captured.graph.inputs, strict=True):
             if not given.tiles:

@@ -1,4 +1,4 @@
-"""Steps that train nothing, such as a ``test_step`` that updates metrics, on batches of which workers have parts.
+"""Steps that train nothing, such as a ``test_step`` that updates metrics, on batches that reach workers in parts.
 
 A step that is given the whole batch needs none of this: it runs on every worker, and changes variables alike.
 """

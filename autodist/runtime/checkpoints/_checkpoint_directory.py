@@ -71,7 +71,7 @@ class CheckpointFiles:
         self._is_unsaved = False
 
     def find(self, *, fresh: bool = False) -> FoundCheckpoint | None:
-        """The newest checkpoint that can be read; None if there is none at all. Damaged ones are put aside.
+        """The newest checkpoint that can be read; None if there is none at all. Damaged ones are moved aside.
 
         AutoDist's own come before those that others have written.
 

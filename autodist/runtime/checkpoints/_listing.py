@@ -51,7 +51,7 @@ def list_checkpoints(
         The file as it is now, if it is ours.
 
     Raises:
-        OSError: The disk is full, for one.
+        OSError: The disk is full, for example.
     """
     path = directory / LISTING
     others = [n for n in listed(directory) if n not in known and n not in own and (directory / f"{n}.index").is_file()]

@@ -130,7 +130,7 @@ class OwnRecord:
         """Write it, whole or not at all.
 
         Raises:
-            OSError: The disk is full, for one.
+            OSError: The disk is full, for example.
         """
         checkpoints = {
             name: {"steps": of.steps, "standing": of.standing.value, "files": _as_json(of.files)}

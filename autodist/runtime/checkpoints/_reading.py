@@ -57,7 +57,7 @@ def position_in(directory: Path, name: str) -> dict[str, Any] | None:
     """The position in a checkpoint; None if it was not AutoDist that has written it.
 
     Raises:
-        DamagedCheckpoint: It is no checkpoint, or not all of it.
+        DamagedCheckpoint: It is not a checkpoint, or not all of it.
         CheckpointFailed: It can't be read at the moment.
     """
 
@@ -72,7 +72,7 @@ def read_all(directory: Path, name: str) -> None:
     """Read all of a checkpoint, so that what a disk has lost is noticed here.
 
     Raises:
-        DamagedCheckpoint: It is no checkpoint, or not all of it.
+        DamagedCheckpoint: It is not a checkpoint, or not all of it.
         CheckpointFailed: It can't be read at the moment.
     """
 

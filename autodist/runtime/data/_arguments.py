@@ -264,7 +264,7 @@ def _form(structure: Any) -> str:
 
 
 def _part(leaf: Any, array: np.ndarray) -> bool | None:
-    """Whether a leaf is known to be a part of a batch; what has no rows is none."""
+    """Whether a leaf is known to be a part of a batch; one without rows is not."""
     if not array.ndim or isinstance(leaf, WholeArray):
         return False
     return True if isinstance(leaf, LocalArray) else None

@@ -38,7 +38,7 @@ class LocalArray(_Given):
 
 
 class WholeArray(_Given):
-    """An array that is no part of a batch: every replica gets all of it."""
+    """An array that is not part of a batch: every replica gets all of it."""
 
 
 def has_parts(*arguments: Any) -> bool:

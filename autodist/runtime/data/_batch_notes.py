@@ -39,7 +39,7 @@ def _with_first(element: Any, first: Any) -> Any:
 
 
 def check_rows(element: Any, split: Sequence[bool], rows: Sequence[int]) -> None:
-    """See that all batches of an element have had as many rows.
+    """Check that all batches of an element have had equally many rows.
 
     Args:
         element: This worker's part.

@@ -70,7 +70,7 @@ class LocalBatches:
             )
 
     def check_is_whole(self, local: bool) -> None:
-        """See that a step which takes whole batches is not given a part of one that has lost its type on the way.
+        """Check that a step which takes whole batches is not given a part of one that has lost its type on the way.
 
         Args:
             local: Whether the step knows its batch as this worker's part.

@@ -133,7 +133,7 @@ class ShardedDataset:
     def arrays(self, element: Any) -> Any:
         """An element as arrays that say whether they are a part of a batch; a step takes these.
 
-        What others have added behind the tensors of the dataset, such as Keras' weights, is a part like them.
+        What others have added after the tensors of the dataset, such as Keras' weights, is a part like them.
         """
         import tensorflow as tf
 
@@ -219,7 +219,7 @@ def shard_dataset(
         passes: The callbacks of loops over the result.
 
     Raises:
-        UsageError: It is no dataset, its elements are no batches, or it can't be sharded like that.
+        UsageError: It is not a dataset, its elements are not batches, or it can't be sharded like that.
     """
     import tensorflow as tf
 

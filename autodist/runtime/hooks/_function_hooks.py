@@ -123,7 +123,7 @@ def _trains(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> boo
 
 
 def hook_optimizers(patches: Patches, engine: Engine | ReferenceEngine) -> None:
-    """See that optimizer steps which run eagerly are the same on all workers: nothing is exchanged in them."""
+    """Check that optimizer steps which run eagerly are the same on all workers: nothing is exchanged in them."""
     import tensorflow as tf
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 

@@ -271,7 +271,7 @@ class GraphSession:
         return self._variables[name]
 
     def _check_values(self, handles: Sequence[str]) -> None:
-        """See that all variables of a training step have values; where none of the graph has any, initialize them."""
+        """Check that all variables of a training step have values; if none of the graph has, initialize all."""
         if len(self._without_values(self._variables)) == len(self._variables) > 0:
             self._initialize()
         empty = self._without_values(handles)

@@ -8,7 +8,7 @@ from autodist.resource_spec import ResourceSpec
 
 
 def list_all_replicas(keras: Any, spec: ResourceSpec) -> None:
-    """Have ``keras.distribution.list_devices()`` list all replicas of the cluster, of which scripts make meshes."""
+    """Have ``keras.distribution.list_devices()`` list all replicas of the cluster; scripts make meshes of these."""
     names = [f"{device.kind.lower()}:{number}" for number, device in enumerate(spec.replicas)]
 
     def list_devices(device_type: str | None = None) -> list[str]:

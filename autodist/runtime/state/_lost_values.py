@@ -1,6 +1,6 @@
 """Values that are lost: a worker that held variables is gone, and the program's copies of them are empty or old.
 
-Nobody may take that for a value. So reading such a variable gives an error, also when a model or one of TensorFlow's
+These must not be taken for values. So reading such a variable gives an error, also when a model or one of TensorFlow's
 checkpoints is saved, until the program assigns a whole value; that goes on when the scope has been left.
 """
 

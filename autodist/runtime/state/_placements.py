@@ -98,7 +98,7 @@ class Placements:
         return any(other == name or other.startswith(shard_name(name, 0)[:-1]) for other in self._servers)
 
     def check(self, strategy: Strategy, graph: TrainingGraph, written: Collection[str]) -> None:
-        """See that a step changes variables at servers only through their synchronized updates.
+        """Check that a step changes variables at servers only through their synchronized updates.
 
         Raises:
             StrategyError: It changes one in another way, which every worker would repeat.

@@ -216,7 +216,7 @@ class StateStore:
         self._moving.clear()
 
     def average(self, names: Sequence[str], weights: Sequence[float]) -> None:
-        """Make variables of which each worker has its own the same on all; all workers must do so together.
+        """Replace each worker's own values of variables by their weighted average; all workers must do so together.
 
         Args:
             names: Variables of floats.
