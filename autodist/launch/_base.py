@@ -129,7 +129,7 @@ class Job:
 
 
 def _check_dump_directory(directory: Path) -> None:
-    """See that nothing is there that would be mixed with the graphs, and that the directory could be made."""
+    """Check that nothing is there that would be mixed with the graphs, and that the directory could be made."""
     hint = "give a new `--dump-graphs`, or an empty directory"
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"graphs can't be written into `{directory}`: it is a file", hint=hint)

@@ -71,7 +71,7 @@ def requested_environment(
         environ: The launcher's environment; by default this process'.
 
     Raises:
-        UsageError: Something is no variable, is not set, can't be read, or is for the launcher to set; lists all
+        UsageError: Something is not a variable, is not set, can't be read, or is for the launcher to set; lists all
             mistakes, and no value of a variable.
 
     Example:

@@ -75,7 +75,7 @@ class Bundle:
         return len(self.files) > _MOST_FILES or self.size_bytes > _MOST_BYTES
 
     def check_size(self) -> None:
-        """See that it is not too much to be sent to other machines.
+        """Check that it is not too much to be sent to other machines.
 
         Raises:
             UsageError: It is.

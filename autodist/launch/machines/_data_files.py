@@ -1,4 +1,4 @@
-"""Data that a script reads by a name that is written in it: what goes along, and what other machines lack."""
+"""Data that a script reads by constant names: what goes along, and what other machines lack."""
 
 from __future__ import annotations
 

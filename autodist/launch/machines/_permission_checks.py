@@ -8,7 +8,7 @@ from autodist.launch.machines._machines import is_here, machines_with_ranks
 
 
 def check_permission(job: Job, transport: object) -> None:
-    """See that what a job names may carry its values: it encrypts, if that is wanted, and opens no ports unless it may.
+    """Check that what a job names may carry its values: it encrypts if that is wanted, and opens ports only if it may.
 
     Raises:
         UsageError: The way to other machines does not encrypt.

@@ -102,7 +102,7 @@ def _library() -> Carrier:
 
 
 def _check_tensorflow(found: Mapping[str, Software]) -> None:
-    """See that the version that all have is one that AutoDist works with."""
+    """Check that AutoDist works with the version of TensorFlow that all machines have."""
     host, software = next(iter(found.items()))
     version = software.version("tensorflow")
     if not is_supported(version):
@@ -135,7 +135,7 @@ def check_alone(host: str, software: Software) -> None:
 
 
 def check_can_encrypt(found: Mapping[str, Software]) -> None:
-    """See that all machines of a run have what encryption needs; where there is one machine, nothing else is said.
+    """Check that all machines of a run have what encryption needs; where there is one machine, nothing else is said.
 
     Args:
         found: What each has, by the name to call it.

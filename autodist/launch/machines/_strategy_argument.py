@@ -41,7 +41,7 @@ def strategy_argument(strategy: str | None, place: str | None = None) -> str | N
 
 
 def check_cluster(strategy: str | None, spec: ResourceSpec) -> None:
-    """See that a builder can build for a cluster, as far as that is known without the graph.
+    """Check that a builder can build for a cluster, as far as that is known without the graph.
 
     Raises:
         StrategyError: It can't.

@@ -76,7 +76,7 @@ def root_cause(symptoms: list[Symptom]) -> Symptom:
     A worker that dies by a signal says nothing; the others notice it, and may report that sooner than the kernel
     reports the death. A machine that is gone says even less. In all other cases it is the first of those that did not
     just notice that another has failed; of several with one error, which all have in their script, the lowest rank.
-    Native code that gives up because another worker has left, as libraries' threads do, is no cause either.
+    Native code that gives up because another worker has left, as libraries' threads do, is not the cause either.
 
     Example:
         >>> seen = [Symptom(0, note=FailureNote("connection lost")), Symptom(1, ExitStatus(None, "SIGKILL"))]
