@@ -72,7 +72,7 @@ class Agreement:
         return Strategy.from_json(text)
 
     def same(self, number: int, captured: CapturedStep, batch: int | None) -> None:
-        """See that the chief runs the same step, which trains nothing, on the same batch.
+        """Check that the chief runs the same step, which trains nothing, on the same batch.
 
         Args:
             number: Number of the step among those of the scope that train nothing.

@@ -89,7 +89,7 @@ class CoordinatorClient:
         """Return the value of ``key``; waits until a worker has put one.
 
         Raises:
-            TimedOut: Nobody put it within ``timeout_s`` seconds.
+            TimedOut: No worker put it within ``timeout_s`` seconds.
             WorkerFailed: The run has failed, before or during the wait.
             LaunchError: The coordinator can't be reached or refuses the token.
         """
@@ -112,7 +112,7 @@ class CoordinatorClient:
         """Wait until the run should end; returns the name of the signal that says so.
 
         Raises:
-            TimedOut: Nobody wanted it within ``timeout_s`` seconds.
+            TimedOut: The run was not to end within ``timeout_s`` seconds.
             WorkerFailed: The run has failed.
             LaunchError: The coordinator can't be reached or refuses the token.
         """

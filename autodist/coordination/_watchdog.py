@@ -49,7 +49,7 @@ class Watchdog:
         """Watch what happens inside.
 
         Args:
-            waits: Whether it needs other workers to take the step as well; else it is no matter where they are.
+            waits: Whether it needs other workers to take the step as well; else it does not matter where they are.
         """
         if self._worker.coordinator is not None and self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="autodist watchdog", daemon=True)
