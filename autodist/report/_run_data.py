@@ -100,7 +100,7 @@ class FailureReport:
 
 @dataclass(frozen=True)
 class CheckpointProgress:
-    """What checkpoints did for an attempt.
+    """The steps that checkpoints have spared an attempt, and spare the next one.
 
     Attributes:
         restored: Training steps that it did not have to repeat; 0 when it began from the start.
