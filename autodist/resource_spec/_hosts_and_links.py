@@ -49,7 +49,7 @@ class Device:
         """Return the device of this name.
 
         Raises:
-            SpecError: The text is no device name.
+            SpecError: The text is not a device name.
 
         Example:
             >>> Device.parse("worker1:GPU:3")

@@ -27,8 +27,8 @@ class Mesh:
         devices: Names of the devices, as many as the product of the lengths.
 
     Raises:
-        SpecError: No axis, a name that is used twice or is no Python name, a length below 1, a device given twice, or
-            another number of devices than the axes have places.
+        SpecError: No axis, a name that is used twice or is not a Python name, a length below 1, a device given twice,
+            or another number of devices than the axes have places.
 
     Example:
         >>> mesh = Mesh.of(ResourceSpec.from_yaml("nodes: [{address: a, cpus: 3}, {address: b, cpus: 3}]"))

@@ -61,7 +61,7 @@ class _Setting:
 def read_ssh_config(path: str | Path | None = None) -> tuple[SshHost, ...]:
     """Return the hosts that the configuration names without wildcards, in its order, with ``Include`` followed.
 
-    Names in ``Match`` blocks are not found, nor hosts that are no machines to work on: those whose user is ``git``.
+    Names in ``Match`` blocks are not found, nor hosts that are not machines to work on: those whose user is ``git``.
 
     Args:
         path: Path of the file; None: ``~/.ssh/config``.
