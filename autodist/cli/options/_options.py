@@ -45,7 +45,7 @@ def resolve_environment(variables: Sequence[str], files: Sequence[str]) -> dict[
     """Return the variables that ``--env`` and ``--env-file`` mean; warns of secrets that the process list shows.
 
     Raises:
-        UsageError: Some of them are no variables, or are not set.
+        UsageError: Some of them are not variables, or are not set.
     """
     from autodist.launch import is_secret, requested_environment
     from autodist.report import show_warning
