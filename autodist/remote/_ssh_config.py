@@ -1,7 +1,7 @@
 """OpenSSH's configuration about a machine and the way to it, for asyncssh.
 
-asyncssh reads the configuration itself. What is done here is what OpenSSH does and asyncssh does not: a key file or a
-file of known hosts that does not exist is no error, hosts may be known to the whole system, and jump hosts are shared.
+asyncssh reads the configuration itself. What is done here is what OpenSSH does and asyncssh does not: a missing key
+file or file of known hosts is not an error, hosts may be known to the whole system, and jump hosts are shared.
 """
 
 from __future__ import annotations
