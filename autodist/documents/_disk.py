@@ -14,7 +14,7 @@ def to_disk(path: str | os.PathLike[str]) -> None:
     """Have the kernel write a file or a directory's entries now.
 
     Raises:
-        OSError: The disk is full or broken; a file system without such a request is no error.
+        OSError: The disk is full or broken; a file system without such a request is not an error.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY)
