@@ -76,7 +76,7 @@ class HttpServer(ThreadingHTTPServer):
             self._strangers.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that is killed in the middle of a request is no news."""
+        """Say nothing: it is no news that a client is killed in the middle of a request."""
 
     def _send_away(self) -> None:
         now_s = time.monotonic()

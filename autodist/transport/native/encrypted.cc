@@ -210,8 +210,8 @@ bool Encrypted::push() {
   return true;
 }
 
-// Has this end use a new key after some records, which OpenSSL never does by itself. The other end follows when it reads
-// the note that leaves with the next record.
+// Takes a new key for this end after some records, which OpenSSL never does by itself. The other end follows when it
+// reads the note that leaves with the next record.
 void Encrypted::renew_key() {
   if (++records_ < AUTODIST_RECORDS_PER_KEY) return;
   records_ = 0;
