@@ -222,7 +222,7 @@ class AutoDist:
                 element is seen once in an epoch. ``"auto"``: what keeps global batches as they are, ``"batch"``.
 
         Raises:
-            UsageError: It is no dataset of batches, or it can't be sharded like that.
+            UsageError: It is not a dataset of batches, or it can't be sharded like that.
         """
         counts = tuple(sum(device.host == host.name for device in self._replicas) for host in self.spec.hosts)
         shares = WorkerShares(counts, self._engine.worker.rank)

@@ -93,7 +93,7 @@ def is_supported(version: str) -> bool:
 
 
 def tensorflow_remedy(python: str = "python", wheel: str = "") -> str:
-    """Return what to do where there is no TensorFlow, or another version than it must be.
+    """Return what to do where TensorFlow is missing, or is of another version than AutoDist needs.
 
     Args:
         python: The interpreter that is to have it.
