@@ -184,7 +184,7 @@ class SessionSteps:
         return self._state.host
 
     def leave(self) -> None:
-        """End the session, the program has the variables; all workers must do so together."""
+        """End the session, once the program has the variables; all workers must do so together."""
         host = self._state.host
         assert host is not None
         self._state.pull_all()

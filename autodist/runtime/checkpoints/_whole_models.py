@@ -171,7 +171,7 @@ def _put(new: Path, target: Path) -> None:
     elif not _exchange(new, target):
         previous = target.with_name(f".previous-{target.name}")
         shutil.rmtree(previous, ignore_errors=True)
-        target.rename(previous)  # a file system that can't exchange them: for a moment there is neither
+        target.rename(previous)  # a file system that can't exchange them: for a moment there is none of this name
         try:
             new.rename(target)
         except OSError:
