@@ -86,7 +86,7 @@ class RunConsole:
         self._write(rank, line)
 
     def _is_left_out(self, rank: int, text: str) -> bool:
-        """Whether a line of standard error is chatter, a repetition, or part of a crash, which is reported as a whole."""
+        """Whether a line of standard error is chatter, repeated, or part of a crash, which is reported as a whole."""
         is_dump = self._dumps.setdefault(rank, CrashDump()).has(text)
         return is_dump or is_chatter(text) or self._is_known(text) or self._is_repeated(rank, text)
 
