@@ -1,4 +1,4 @@
-"""Attributes of TensorFlow and Keras, replaced while a step is traced or a scope is open."""
+"""Replaces attributes of TensorFlow and Keras while a step is traced or a scope is open."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Patches(contextlib.ExitStack):
-    """Attributes replaced for a while; leaving this context puts them back, the last one first."""
+    """Replaces attributes temporarily; leaving this context restores them, the last one first."""
 
     def replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-        """Replace ``owner.name``, of a class or a module, by what `wrap` returns for it, until this closes."""
+        """Replace ``owner.name``, of a class or a module, by what `wrap` returns for it, until this context closes."""
         original = owner.__dict__[name]
         setattr(owner, name, wrap(original))
         self.callback(setattr, owner, name, original)

@@ -8,7 +8,7 @@ from typing import Any
 from autodist.graph._graph_def import constant_value, data_inputs, full_name, is_stateful, node_of
 from autodist.graph._scratch_graph import scratch_graph
 
-_MOST_NODES = 100  # what takes more is computed from something large, or not at all
+_MOST_NODES = 100  # larger subgraphs depend on something large, or are not constant
 
 
 def static_value(nodes: dict[str, Any], tensor: str) -> Any:

@@ -10,14 +10,14 @@ from autodist.graph._graph_def import ancestors, node_of, normalize, strip_missi
 from autodist.graph._nodes import NodeList
 
 _MOST_TOLD = 20
-"""Lines of an error, of which a graph may give thousands."""
+"""The most lines that an error message lists: a graph may have thousands of problems."""
 
 
 class GraphEditor(NodeList):
     """Changes a graph, and keeps an index of its nodes and their readers.
 
-    Nodes are added as to any list of nodes; `nodes` are those that were. What nodes take is changed by the editor
-    alone. Control inputs follow the others, each once.
+    Nodes are added as to any list of nodes; `nodes` holds the added ones. Only the editor changes the inputs of
+    nodes. Control inputs follow the data inputs, each once.
 
     Args:
         graph_def: The graph, which is the editor's own from now on.
@@ -39,7 +39,7 @@ class GraphEditor(NodeList):
         self._by_name: dict[str, Any] = {node.name: node for node in graph_def.node}
         self._readers: dict[str, dict[str, None]] | None = None
         self._changed: dict[str, None] = {}
-        """The nodes whose inputs may not be there."""
+        """The nodes whose inputs may be missing from the graph."""
         self._wrong: list[str] = []
 
     @classmethod
@@ -98,7 +98,7 @@ class GraphEditor(NodeList):
             self.set_inputs(name, [*self._by_name[name].input, *waits])
 
     def stop_waiting(self, others: Iterable[str]) -> None:
-        """Let no node wait for some nodes any more; added nodes do so as they were made to."""
+        """Let no node wait for some nodes any more; nodes that were added keep their control inputs."""
         added, gone = {node.name for node in self.nodes}, {f"^{other}" for other in others}
         readers = dict.fromkeys(name for wait in gone for name in self._index().get(wait[1:], ()))
         for node in (self._by_name[name] for name in readers if name not in added):
@@ -112,12 +112,12 @@ class GraphEditor(NodeList):
         *,
         with_added: bool = False,
     ) -> None:
-        """Have readers of some tensors, and nodes that wait for some nodes, take others.
+        """Replace some tensors and control inputs by others, in all nodes that take them.
 
         Args:
             instead: By tensor, or by control input ``^name``, what comes in its place.
             but: Which nodes keep what they have at which position.
-            with_added: Whether added nodes do so as well; they may have been made to read what they read.
+            with_added: Whether nodes that were added are redirected as well, rather than keep their inputs.
         """
         added = frozenset() if with_added else {node.name for node in self.nodes}
         readers = dict.fromkeys(name for tensor in instead for name in self._index().get(node_of(tensor), ()))
@@ -133,13 +133,13 @@ class GraphEditor(NodeList):
     # What stays --------------------------------------------------------------------------------------------------
 
     def remove(self, names: Collection[str]) -> None:
-        """Take nodes away, which nothing may read any more in the end."""
+        """Remove nodes; when the graph is finished, nothing may read them."""
         if names:
             self._changed |= dict.fromkeys(reader for name in names for reader in self._index().get(name, ()))
             self._keep({name for name in self._by_name if name not in names})
 
     def prune(self, roots: Iterable[str]) -> None:
-        """Keep what some nodes need, them included."""
+        """Keep only the roots and all that they need."""
         self._keep(ancestors(self._by_name, roots))
         strip_missing_colocation(self._graph_def)
 
@@ -153,7 +153,7 @@ class GraphEditor(NodeList):
         self.nodes = [self._by_name[node.name] for node in self.nodes if node.name in names]
 
     def finish(self) -> Any:
-        """The graph, in which no node is there twice and all inputs are there.
+        """The graph, after a check that all names are unique and all inputs exist.
 
         Raises:
             GraphError: Lists what is wrong.
@@ -181,7 +181,7 @@ class GraphEditor(NodeList):
             _note(self._readers, node)
 
     def _index(self) -> dict[str, dict[str, None]]:
-        """By node, its readers; made when it is first asked for, since many rewritings know whom they change."""
+        """By node, its readers; made on first use, because many rewritings know which nodes they change."""
         if self._readers is None:
             self._readers = {}
             for node in self._graph_def.node:

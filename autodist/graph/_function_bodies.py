@@ -22,7 +22,7 @@ class FunctionBodies:
         self._results: dict[str, list[str]] = {}
 
     def nodes(self, function: str) -> dict[str, Any]:
-        """By name, the nodes of a function, its arguments as placeholders; the names of inputs are those of a graph."""
+        """By name, the nodes of a function, its arguments as placeholders; inputs are named as in a graph."""
         if function not in self._nodes:
             self._nodes[function] = self._flat(function)
         return self._nodes[function]
@@ -42,7 +42,7 @@ class FunctionBodies:
 
     @cached_property
     def _graph(self) -> Any:
-        """One in which all functions are known, since bodies are only made where what they call is."""
+        """A graph that knows all functions: TensorFlow makes a body only where it knows the functions called there."""
         import tensorflow as tf
 
         graph = tf.Graph()

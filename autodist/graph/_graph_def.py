@@ -33,7 +33,7 @@ def tensor_name(node: str, index: int) -> str:
 
 
 def itemsize(dtype: str) -> int:
-    """Bytes of an element, by the bits in the name of its type; of a text those of a reference.
+    """Bytes of an element, by the bits in the name of its type; for a string, those of a reference.
 
     Example:
         >>> [itemsize(dtype) for dtype in ("float32", "bfloat16", "bool", "string", "variant")]
@@ -49,7 +49,7 @@ def node_of(tensor: str) -> str:
 
 
 def full_name(tensor: str) -> str:
-    """The name of a tensor with the number of the output that it is, as sessions want it."""
+    """The name of a tensor with the number of the output (``"a:0"``), as sessions expect it."""
     return tensor if ":" in tensor else f"{tensor}:0"
 
 

@@ -32,7 +32,7 @@ _VOLATILE = frozenset({
     "_class", "_forward_func_name", "_backward_func_name", "_gradient_op_type", "_user_specified_name",
     "container", "resource_arg_unique_id", "seed", "seed2", "shared_name", "token", FROZEN, OWN_GRADIENT,
 })  # fmt: skip
-"""Attributes that hold names with counters, or seeds; or values, which have their own place."""
+"""Attributes that hold names with counters, seeds, or values, which are hashed separately."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Identity:
         return cls(combined([variables.encode(), *_computed(graph, contents)]), variables, operations)
 
     def difference(self, other: Identity) -> str | None:
-        """In what another one differs, in a word; None if it does not."""
+        """A word for the part in which another identity differs; None if it does not."""
         if self.step == other.step:
             return None
         if self.variables != other.variables:
@@ -123,7 +123,7 @@ def _parts(inputs: Sequence[str], found: Mapping[str, bytes]) -> list[bytes]:
 
 
 def _hash_of(tensor: str, hashes: Mapping[str, bytes]) -> bytes:
-    """A hash of a tensor; what is not known yet comes back in a loop."""
+    """A hash of a tensor; one without a hash yet comes from the back edge of a loop."""
     if tensor in hashes:
         return hashes[tensor]
     name, colon, output = tensor.removeprefix("^").partition(":")
@@ -132,7 +132,7 @@ def _hash_of(tensor: str, hashes: Mapping[str, bytes]) -> bytes:
 
 
 class _Contents:
-    """The meaning of nodes. Functions are known by what they do."""
+    """The contents of nodes; a function is identified by its content, not by its name."""
 
     def __init__(self, library: Any) -> None:
         self._functions = {function.signature.name: function for function in library.function}

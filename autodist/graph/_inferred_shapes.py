@@ -19,7 +19,7 @@ def inferred_shapes(
     Args:
         graph_def: The graph, with the functions that it calls.
         known: Nodes without inputs, such as constants, which are added to it.
-        replaced: By tensor of the graph, the one of these nodes whose only result is taken instead by all readers.
+        replaced: By tensor of the graph, the one of the `known` nodes whose only result all readers take instead.
 
     Raises:
         ValueError: TensorFlow refuses the graph: shapes do not fit each other, for one.

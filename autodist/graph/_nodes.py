@@ -70,13 +70,13 @@ class NodeList:
         return name
 
     def _blank(self) -> Any:
-        """A node that is to be filled in, and then entered."""
+        """A new node without content, to be filled in and then passed to `_enter`."""
         from tensorflow.core.framework import node_def_pb2
 
         return node_def_pb2.NodeDef()
 
     def _enter(self, node: Any) -> None:
-        """Take a node that is ready."""
+        """Add a node that is complete."""
         self.nodes.append(node)
 
     def constant(self, name: str, value: Any, dtype: str) -> str:

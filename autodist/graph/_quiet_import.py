@@ -1,4 +1,4 @@
-"""TensorFlow's account of the CPU, in a process that only reads graphs, is no news for anyone."""
+"""Imports TensorFlow without its messages about the CPU, which are noise in a process that only reads graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where random numbers are counted."""
+"""Random numbers of a step: whether kernels or variables hold the state of their generators."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.operators import Kind, is_kind
 
 _BY_VARIABLE = ("Stateful", "Rng")
-"""How ops begin that count in a variable of the program."""
+"""First letters of the ops whose generator has its state in a variable of the program."""
 
 
 def draws_by_kernels(graph: TrainingGraph) -> bool:
-    """Whether a step has random numbers that kernels count, so that each trace of it begins them again."""
+    """Whether kernels hold the state of a step's random generators, so that each trace of the step restarts them."""
     functions = graph.graph_def.library.function
     ops = {node.op for nodes in (graph.graph_def.node, *(f.node_def for f in functions)) for node in nodes}
     return any(is_kind(op, Kind.RANDOM) and is_stateful(op) and not op.startswith(_BY_VARIABLE) for op in ops)

@@ -1,4 +1,4 @@
-"""Graphs of TensorFlow that are made to ask something of them, and are gone afterwards."""
+"""Temporary graphs of TensorFlow, whose memory is free as soon as they are no longer used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def scratch_graph() -> Iterator[Any]:
-    """A graph, the default one inside; its memory is free at the end.
+    """A graph that is the default one inside this context; its memory is free at the end.
 
     The operations of a graph refer to it and it to them. Where many objects are made, Python looks for such circles
     seldom, and some graphs of ten thousand nodes would take hundreds of megabytes until then.

@@ -62,7 +62,7 @@ def _add(archive: zipfile.ZipFile, member: str, content: bytes) -> None:
 
 
 def without_directories(content: bytes) -> bytes:
-    """A graph file's content for others: of the user's files it has the names alone, not where they are.
+    """A graph file's content that can be given to others: the user's files appear by name, without directories.
 
     Raises:
         GraphError: It is no such content, or it is damaged.

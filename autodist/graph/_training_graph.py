@@ -50,7 +50,7 @@ class TrainingGraph:
         return next((argument.shape[0] for argument in self.inputs if argument.split and argument.shape), None)
 
     def without_gradients(self) -> TrainingGraph:
-        """The same step, as if no other worker had a part in it: its gradients are like all that it computes."""
+        """The same step for a single worker: its gradients are ordinary tensors, which are not synchronized."""
         written = (Role.TRAINABLE, Role.SLOT)
         variables = tuple(
             replace(
@@ -104,7 +104,7 @@ class TrainingGraph:
         return graph
 
     def with_tiles(self, tiles: Sequence[tuple[int, ...]]) -> TrainingGraph:
-        """The same graph, of whose inputs replicas get parts along these dims; what is known of its nodes is kept."""
+        """The same graph, with inputs that are cut along these dims; what is known of its nodes is kept."""
         inputs = tuple(replace(given, tiles=dims) for given, dims in zip(self.inputs, tiles, strict=True))
         graph = replace(self, inputs=inputs)
         graph.__dict__["analysis"] = self.analysis
@@ -160,7 +160,7 @@ class TrainingGraph:
     def step_id(self) -> str:
         """A hash of the step: operations, attributes, shapes, constants, variables; the same whatever the batch size.
 
-        Every tracing of one step has the same, in every process, and so has the graph that comes back from a file.
+        Every tracing of one step gives the same hash, in every process, and so does a graph loaded from a file.
         """
         return self.identity.step
 

@@ -31,7 +31,7 @@ class Gradient:
     """One gradient of a variable, by the names of the marked tensors that carry it.
 
     A dense gradient has ``dense`` only, a sparse one (``tf.IndexedSlices``) has ``values`` and ``indices`` and perhaps
-    ``dense_shape``. One that was factored has ``left`` and ``right``, with a row per example each.
+    ``dense_shape``. A factored one has ``left`` and ``right``, each with a row per example.
     """
 
     dense: str | None = None
@@ -61,8 +61,8 @@ class ShardOrigin:
         whole: Name of the program's variable.
         begin: Per dim, where the part begins; its size is the shape of the variable that has this piece.
         whole_shape: Shape of the program's variable.
-        tiled_for: For how many examples a replica computes with the part, 0 for any, in steps that train it and in all
-            others; None for a part of which that is not so.
+        tiled_for: For a part of a tiled variable, the number of examples that the tiling is planned for, 0 for any
+            number; None for a part of any other variable.
     """
 
     whole: str

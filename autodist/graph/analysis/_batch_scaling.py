@@ -49,9 +49,9 @@ class BatchScaling(enum.Enum):
     SUBSET = "subset"
     """One dim is a data-dependent selection of the batch (``tf.boolean_mask``)."""
     MET = "met"
-    """One dim is the batch, but what a replica has along it is not what one device has there: examples have met."""
+    """One dim is the batch, but a replica's rows differ from those of one device, because they mix examples."""
     SHAPE = "shape"
-    """A shape with the batch size in it."""
+    """A vector of sizes, one of which is the batch size."""
     COUNT = "count"
     """Proportional to the batch size."""
     SUM = "sum"
@@ -63,7 +63,7 @@ class BatchScaling(enum.Enum):
 
 
 ROWLIKE = frozenset({BatchScaling.ROWS, BatchScaling.SUBSET, BatchScaling.MET})
-"""Those of tensors that have a dim for the batch."""
+"""The scalings of tensors that have a dim for the batch."""
 
 _INVARIANT = frozenset({BatchScaling.CONSTANT, BatchScaling.SAME})
 _ADDITIVE = frozenset({BatchScaling.COUNT, BatchScaling.SUM})
@@ -75,7 +75,7 @@ _NUMBERS = ("int", "uint", "bool")
 
 
 def adds_up_rows(op: str) -> bool:
-    """Whether an operator gives sums of rows as they are, not of products of them."""
+    """Whether an operator gives sums of rows themselves, not of products of them."""
     return meaning(op).reducer is Reducer.SUM and is_kind(op, Kind.REDUCTION, Kind.SCATTER)
 
 
@@ -135,7 +135,7 @@ class ScalingRules:
         return made.startswith(_NUMBERS) and not is_same
 
     def _zeros(self, node: Any) -> int:
-        """How many terms of an addition are zeros: sums begin with one."""
+        """How many terms of an addition are zeros, with which running sums start."""
         terms = (constant_value(self.nodes[node_of(tensor)]) for tensor in data_inputs(node))
         return sum(term is not None and term.shape == () and not term for term in terms)
 
@@ -187,7 +187,7 @@ class ScalingRules:
         return additive if not output_shape(node) else BatchScaling.SHAPE
 
     def _size_of_pack(self, pack: Any) -> BatchScaling:
-        """The scaling of the product of dims of which exactly one varies."""
+        """The scaling of the product of dims if exactly one of them varies."""
         return next(e for e in map(self.of, data_inputs(pack)) if e in _ADDITIVE)
 
     def _shape_dims(self, tensor: str) -> tuple[BatchScaling, tuple[int | None, ...]] | None:

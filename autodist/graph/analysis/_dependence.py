@@ -49,8 +49,8 @@ class BatchDependence:
         order: Its names in topological order.
         split: Placeholders whose dim 0 is the batch.
         handles: Placeholders of variables' handles.
-        is_joined: Whether a node is a gradient's mark, or another at which replicas meet: what lies beyond sees the
-            value for the whole batch.
+        is_joined: Whether a node is a gradient's mark, or another node at which the replicas' values are joined: the
+            nodes that follow see the value for the whole batch.
         bodies: The functions of the graph.
 
     Attributes:
@@ -97,7 +97,7 @@ class BatchDependence:
                 self.joined.add(name)
                 continue
             if self._is_of_backward_pass(node, inputs):
-                self._backward.add(name)  # as apart as the forward pass that it belongs to
+                self._backward.add(name)  # keeps examples apart if its forward pass does
             if any(i in self.scalings for i in inputs):
                 self._visit(node, as_data if name in self._differentiable else as_it_is)
             elif RATIO in node.attr and has_batch:  # the replicas have other weights
@@ -156,9 +156,9 @@ class BatchDependence:
         return rows.outer == 1 or (rows.outer is None and not rows.selected)
 
     def is_computable(self, tensor: str) -> bool:
-        """Whether a tensor of the whole batch can be computed, cheaply, of what the replicas' values make.
+        """Whether a tensor of the whole batch can be computed, cheaply, from values joined over the replicas.
 
-        That is of reduced values, or of rows that are gathered from all replicas.
+        These are reduced values, or rows that are gathered from all replicas.
         """
         name = node_of(tensor)
         if self.is_evaluable(tensor) or self.is_in_order(tensor):
@@ -174,7 +174,7 @@ class BatchDependence:
         return self._computable[name]
 
     def is_of_values(self, tensor: str) -> bool:
-        """Whether a tensor is computed, cheaply, from floats without a row per example, however these come."""
+        """Whether a tensor is computed, cheaply, from floats without a row per example, whatever these depend on."""
         node = self.nodes[node_of(tensor)]
         is_alone = node.name in self._backward or is_stateful(node.op) or node.op in BRANCHES | LOOPS
         return not (is_alone or self._is_costly(node)) and all(map(self._is_value, data_inputs(node)))
@@ -211,7 +211,7 @@ class BatchDependence:
 
     @property
     def causes(self) -> dict[str, str]:
-        """By node of the forward pass in which examples of a batch meet, how."""
+        """By node of the forward pass in which examples of a batch meet, a text that says how they meet."""
         return self._follower.causes
 
     def meetings(self, tensors: Iterable[str]) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def look_up_before_casting(graph_def: Any) -> None:
 
 
 def _cast_below(node: Any, nodes: dict[str, Any]) -> Any:
-    """The cast of a whole variable in which a node looks rows up."""
+    """The cast of a whole variable whose result a node looks rows up in."""
     if not takes_rows(node, nodes):
         return None
     cast = nodes[node_of(node.input[0])]

@@ -66,7 +66,7 @@ class _NonlinearNodes:
         self._is_by_row = is_by_row
 
     def is_bent(self, node: Any) -> bool:
-        """Whether a node is one of a program's own gradient, and not linear; of control flow, whether one inside is."""
+        """Whether a node of a program's own gradient is not linear; for control flow, whether one inside is not."""
         if node.op in BRANCHES | LOOPS:
             return any(self._is_bent_inside(node, called.name) for called in called_functions(node))
         if OWN_BACKWARD not in node.attr or is_kind(node.op, Kind.SHAPE) or meaning(node.op).ignores_values:
@@ -114,7 +114,7 @@ class _NonlinearNodes:
             for name in order:
                 if not reached.isdisjoint(map(node_of, data_inputs(nodes[name]))):
                     reached.add(name)
-            if node.op in LOOPS:  # what comes out of a turn goes into the next
+            if node.op in LOOPS:  # the results of one iteration are the arguments of the next
                 results = zip(arguments, self._bodies.results(function), strict=False)
                 reached.update(name for name, result in results if node_of(result) in reached)
             if len(reached) == before:

@@ -52,7 +52,7 @@ def assign_roles(
         analysis: The flat step.
         variables: All captured variables, in capture order.
         gradient_handles: By gradient number of the marks, the handle placeholder of the variable.
-        outputs: Tensors that the step returns: what depends on several gradients there couples them as well.
+        outputs: Tensors that the step returns: one that depends on several gradients couples their variables as well.
     """
     roles = _Roles(analysis, variables, gradient_handles)
     return roles.build(outputs)

@@ -77,7 +77,7 @@ class StepAnalysis:
         self.handles = frozenset(handles)
         self.split = tuple(split)
         self.derived: dict[object, Any] = {}
-        """Findings of others about the step, which they keep with it, by a key that is theirs alone."""
+        """A cache for other modules: their findings about the step, each under a key of its own."""
 
     @cached_property
     def sources(self) -> dict[str, tuple[str, ...]]:
@@ -100,7 +100,7 @@ class StepAnalysis:
 
     @cached_property
     def depths(self) -> dict[str, int]:
-        """By node, how many others its data have passed on the longest way from the step's begin, itself included."""
+        """By node, the number of nodes on the longest path from the step's begin to it, itself included."""
         depths: dict[str, int] = {}
         for name in self.order:
             depths[name] = 1 + max((depths[source] for source in self.sources[name]), default=0)
@@ -118,7 +118,7 @@ class StepAnalysis:
         return frozenset(found)
 
     def depth_of_use(self, names: Iterable[str], within: Container[str] | None = None) -> int | None:
-        """How far from the step's begin values are first computed with: the least depth at which they meet other data.
+        """The depth at which values are first computed with: the least at which they are combined with other data.
 
         Args:
             names: Nodes that take the values. Those that only give them another form don't count.
@@ -155,7 +155,7 @@ class StepAnalysis:
 
     @cached_property
     def by_tensors(self) -> dict[str, TensorGradient]:
-        """The gradients by tensors that are no variables."""
+        """The gradients with respect to tensors other than variables."""
         kinds = {name: by_of(node) for name, node in self.nodes.items()}
         return {name: by for name, by in kinds.items() if by is not None}
 
@@ -186,7 +186,7 @@ class StepAnalysis:
 
     @cached_property
     def begins_apart(self) -> tuple[str, ...]:
-        """The begins of gradients that the program gives, and replicas compute from their parts of the batch."""
+        """The initial gradients (``output_gradients=``) that replicas compute from their own parts of the batch."""
         given = (name for name in self.order if SEED in self.nodes[name].attr and name in self.scalings)
         return tuple(name for name in given if self.nodes[name].attr[SEED].s == GIVEN and self._is_apart(name))
 
@@ -200,7 +200,7 @@ class StepAnalysis:
         return self._is_marked(name) or name in self.dependence.joined
 
     def _is_marked(self, name: str) -> bool:
-        if self.nodes[name].op == "RngReadAndSkip":  # the batch says how far it goes on, not where it is
+        if self.nodes[name].op == "RngReadAndSkip":  # its result does not depend on the batch
             return True
         return name in self.marks
 
@@ -234,7 +234,7 @@ class StepAnalysis:
         return found
 
     def taken_of(self, gradient: str) -> tuple[str, ...]:
-        """The tensors that a gradient was taken of, as far as they depend on the batch.
+        """The tensors that were differentiated for a gradient, as far as they depend on the batch.
 
         If no tape has taken it, it may be written by hand: then it is a sum or a mean itself.
 

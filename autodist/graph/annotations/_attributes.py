@@ -1,4 +1,4 @@
-"""Nodes that carry an attribute of ours: it survives flattening, where names do not."""
+"""Nodes that carry an attribute of AutoDist's: unlike their names, it survives flattening."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that is traced inside of a branch or a loop: what it takes from outside."""
+"""Code that is traced inside a branch or a loop, and the values that it takes from outside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autodist.graph.operators import Handle, Kind, is_kind, meaning
 
 
 def in_control_flow() -> bool:
-    """Whether what is traced now is a branch or a loop's body, or called there."""
+    """Whether the current graph is that of a branch or a loop, or of a function that is called there."""
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_v2_func_graphs as func_graphs
 
@@ -23,7 +23,7 @@ def in_control_flow() -> bool:
 
 
 def made_of(tensor: Any, is_leaf: Callable[[Any], bool]) -> bool:
-    """Whether a tensor is made of variables, constants and certain ops alone, in whichever graphs around this one.
+    """Whether a tensor depends only on variables, constants and certain ops, in this graph or those around it.
 
     Args:
         tensor: A tensor of a graph that is being traced.

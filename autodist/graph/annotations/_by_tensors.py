@@ -2,12 +2,12 @@
 
 A replica differentiates a loss of its own examples. In a mean over them, each has a larger part than in the mean over
 the whole batch, so a gradient with a row per example is multiplied with the weight that the replica's gradients have:
-its share of the batch, or 1 of a sum. For what is the same for all examples, each replica has a part of the gradient:
-they are joined, as those by variables are.
+its share of the batch, or 1 for a sum. With respect to a tensor that is the same for all examples, each replica has a
+part of the gradient: the parts are joined, as gradients with respect to variables are.
 
 While a step is traced, such a gradient passes through an ``IdentityN`` together with what it was taken by; the
-attribute :data:`BY` names the differentiation. Behind it, the gradient is data like all other. On one device nothing
-changes.
+attribute :data:`BY` names the differentiation. The nodes after it treat the gradient as ordinary data. On one device
+nothing changes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def ratio_of(node: Any) -> NestedDifferentiation | None:
 
 
 def by_tensor(gradient: Any, source: Any, current: Callable[[], int]) -> Any:
-    """A gradient behind a node that also knows what it was taken by.
+    """Pass a gradient through a node that also takes the tensor with respect to which it was taken.
 
     Args:
         gradient: What a differentiation has given.

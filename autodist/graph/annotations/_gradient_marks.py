@@ -43,7 +43,7 @@ GIVEN = b"given"
 """Mark of what a program gives as ``output_gradients=``."""
 
 SECOND = "second"
-"""Part of what comes back through the mark of a sparse gradient, whose rows differ from replica to replica."""
+"""The part name of a second derivative through a sparse gradient's mark; its rows differ from replica to replica."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ def differentiate_with_marks(
 
     Args:
         marker: Marks what comes out.
-        take: Differentiates `target` by `sources`; it is given what to begin with.
+        take: Differentiates `target` by `sources`; its argument is the initial gradient.
         target: What is differentiated: tensors in any structure.
         sources: What it is differentiated by.
         output_gradients: The gradients by the target that the program has given; None for ones.
@@ -272,10 +272,10 @@ def differentiate_with_marks(
 
 
 def seeds(target: Any, given: Any = None) -> Any:
-    """The begin of a backward pass, after marks: all that follows from them is gradient and not data.
+    """The initial gradients of a backward pass, marked: all nodes that depend on them are gradients and not data.
 
-    Without them a sum over the batch of what comes back would be taken for one of data, if the loss is linear in what
-    the model gives.
+    Without the marks, a sum of gradients over the batch would be taken for a sum of data if the loss is linear in the
+    model's output.
 
     Args:
         target: What is differentiated: tensors in any structure.

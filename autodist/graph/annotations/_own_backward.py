@@ -1,4 +1,4 @@
-"""Gradients that a program computes by functions of its own: their nodes say so."""
+"""Marks the nodes of gradients that a program computes by functions of its own (``tf.custom_gradient``)."""
 
 from __future__ import annotations
 

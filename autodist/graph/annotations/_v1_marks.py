@@ -1,4 +1,4 @@
-"""Marks on the gradients of a TensorFlow 1 graph, which is built before anybody knows what will be run of it."""
+"""Marks on the gradients of a TensorFlow 1 graph, which is built before it is known which nodes will be run."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ def mark_vectorized(graph_def: Any) -> None:
 
 
 def _mark(nodes: Any, output: str) -> None:
-    """Mark those among nodes.
+    """Mark the gradients among some nodes.
 
     Args:
         nodes: Those of a graph or a function.
-        output: What follows the name of a node where its output is an input.
+        output: The suffix by which inputs name a node's output.
     """
     for node in list(nodes):
         if not _NAME.search(node.name):

@@ -1,4 +1,4 @@
-"""The batch in the results of an operator that is described in indices: along the index that its inputs have it by."""
+"""Finds the batch in the results of an operator with an index expression: along the same index as in its inputs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from autodist.graph.operators import Access, Expression, Signature, expression_o
 
 
 def by_indices(call: Call) -> Value | list[Value]:
-    """Examples stay apart if all inputs with a batch have it by one index, which the others lack, and no window has.
+    """Examples stay apart if all inputs with a batch have it along one index, which no other input and no window has.
 
-    The results have the batch where they have that index. Where it is reduced, they are values of all examples.
+    The results have the batch along that index. If the index is reduced, they are values of all examples.
     """
     found = expression_of(_signature(call))
     batch = None if found is None else _index_of_batch(call, found)
@@ -35,7 +35,7 @@ def _signature(call: Call) -> Signature:
 
 
 def _index_of_batch(call: Call, expression: Expression) -> tuple[str, Rows] | None:
-    """By which index the inputs have the batch, and how; None if examples meet, or their numbers are computed with."""
+    """The index of the batch in the inputs, and its rows; None if examples meet, or their numbers are computed with."""
     found = list(_places(call, expression))
     indices = {index for index, _ in found}
     index = indices.pop() if len(indices) == 1 else None
@@ -72,7 +72,7 @@ def _has_it(call: Call, expression: Expression, position: int, index: str) -> bo
 
 
 def _keeps_numbers(call: Call, rows: list[Rows]) -> bool:
-    """Whether none are numbers of examples, or they are only moved."""
+    """Whether no input holds numbers of examples, or the operator only moves them."""
     numbers = {value.position for value in rows} - {None}
     return not numbers or (numbers == {EVERYWHERE} and passes_on(call.node.op))
 

@@ -85,7 +85,7 @@ def chosen(call: Call) -> Value:
 
 
 def numbers_plus(call: Call) -> Value:
-    """Addition; to numbers of rows that are apart by a stride, less than that may be added."""
+    """Addition; to row numbers that are multiples of a stride, a value smaller than the stride may be added."""
     numbers = [v for v in call.values if isinstance(v, Rows) and v.position == EVERYWHERE]
     if len(numbers) != 1 or numbers[0].stride == 1:
         return elementwise(call)
@@ -132,13 +132,13 @@ def _first_dims(call: Call, inputs: Sequence[int]) -> Value:
 
 
 def scattered(call: Call, length_at: int | None = None) -> Value:
-    """Sums of rows by numbers that each has: for each number the sum over the batch.
+    """Sums of rows that have the same number, over the batch.
 
-    If these are numbers of the examples, there is a row for each, as long as there are to be as many rows as examples.
+    If the numbers are those of the examples, the result has a row for each, provided it has as many rows as examples.
 
     Args:
         call: The operator's.
-        length_at: The input that begins with how many rows there are to be; None if the last number says it.
+        length_at: The input whose first entry is the number of rows of the result; None if the largest number decides.
     """
     rows = [value for value in call.values if isinstance(value, Rows)]
     if any(r.dim != 0 or not _agree(r, rows[0]) for r in rows) or not of_same_examples(*rows):
@@ -152,7 +152,7 @@ def scattered(call: Call, length_at: int | None = None) -> Value:
 
 
 def _is_as_long_as_batch(call: Call, numbers: Sequence[Rows], length_at: int | None) -> bool:
-    """Whether a result has a row for each example: as its shape says, or because the last number of all is the last."""
+    """Whether a result has a row for each example, by its given length, or because the numbers are of all examples."""
     if length_at is None:
         return all(n.selection == "" for n in numbers)
     return (call.sizes(length_at) or ())[:1] == (Batch(Fraction(1)),)

@@ -1,4 +1,4 @@
-"""Following the batch through a graph: where each tensor has it, and which operators let examples meet."""
+"""Follows the batch through a graph: which dim of each tensor is the batch, and which operators mix examples."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from autodist.graph.operators import BRANCHES, CALLS, LOOPS, is_kind, meaning, p
 from autodist.graph.operators import Kind as OperatorKind
 
 _TURNS_PER_VALUE = 5
-"""Knowledge of a value that a loop carries changes less often than this: it never becomes more."""
+"""More iterations than the facts about a loop's value can change: each change leaves less known."""
 _FLOW = BRANCHES | LOOPS | CALLS
 
 
@@ -66,7 +66,7 @@ class Follower:
         function: The function whose body the graph is, if it is one.
 
     Attributes:
-        causes: By node in which examples meet, how.
+        causes: By node in which examples meet, a text that says how they meet.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Follower:
         return None if entries is not None and all(isinstance(e, int) for e in entries) else Kind.SIZE
 
     def _judged(self, call: Call) -> Value | list[Value] | str:
-        """The answer of a node's rule, or why it has none to follow."""
+        """The answer of a node's rule, or the reason why there is no rule that can be followed."""
         op, rule = call.node.op, rule_of(call.node.op)
         rows = [value for value in call.values if isinstance(value, Rows)]
         if Kind.ROW in call.values and meaning(op).list_use not in LISTS:
@@ -259,7 +259,7 @@ class Follower:
         return _Found(values, why)
 
     def _after_all(self, body: str, values: list[Value]) -> list[Value]:
-        """The outcome of a loop with a turn for each example: what is in lists alone may have been made of one."""
+        """The outcome of a loop with one iteration per example: only lists may hold values of single examples."""
         kept = [a == r for a, r in zip(self._bodies.arguments(body), self._origins(body), strict=False)]
         return [v if is_kept else _by_turns(v) for v, is_kept in zip(values, kept, strict=False)]
 
@@ -309,14 +309,14 @@ def _carried(before: Value, after: Value, over_examples: bool) -> Value:
 
 
 def _by_turns(value: Value) -> Value:
-    """A value that one turn for each example changes, one after the other."""
+    """A value that the iterations of a loop over examples change, one after the other."""
     if value is None:
         return Kind.SIZE
     return Kind.MET if isinstance(value, Rows) and value.dim >= 0 else value
 
 
 def _by_shape(shape: Shape) -> Value:
-    """The batch in what is known to keep examples apart: along the dim that is open."""
+    """The batch in a result of a function known to keep examples apart: the dim of unknown size."""
     return Rows(shape.index(None), None, None) if shape is not None and None in shape else None
 
 
@@ -337,7 +337,7 @@ def _is_list(node: Any) -> bool:
 
 
 def _words(call: Call) -> str:
-    """How examples meet where a rule says that they do."""
+    """The words for how examples meet, for an operator whose rule says that they do."""
     if any(isinstance(value, Rows) and value.position is not None for value in call.values):
         return "computes with numbers of examples within the batch"
     return "lets examples of a batch meet"

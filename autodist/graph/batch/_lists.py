@@ -1,4 +1,4 @@
-"""Lists of tensors, in which loops keep what they go over: each tensor of the batch, or each an example's."""
+"""Lists of tensors, over which loops iterate: each tensor has the whole batch, or belongs to one example."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EXAMPLES = Rows(-1)
 
 
 def from_tensor(call: Call) -> Value:
-    """Along dim 0: steps of time, or examples."""
+    """A tensor's parts along dim 0, which are time steps or examples, as a list."""
     rows = call.rows()
     if rows is None or rows.position is not None:
         return call.values[0]
@@ -33,7 +33,7 @@ def joined_tensor(call: Call) -> Value | list[Value]:
     rows = call.rows()
     if rows is None:
         return MET
-    if rows.dim == -1:  # an example's part each, all of one length
+    if rows.dim == -1:  # each part belongs to one example, and all have one length
         return [Rows(0, 1, None), None]
     return [replace(rows, outer=None) if rows.dim == 0 else rows, None]
 

@@ -23,7 +23,7 @@ def each_kept(call: Call) -> Value | list[Value]:
 
 
 def _whole(rows: Rows) -> bool:
-    """Whether rows hold no numbers of examples in one of several columns, which would get lost."""
+    """Whether rows hold no numbers of examples in one of several columns, which moving the elements would lose."""
     return rows.position in (None, EVERYWHERE)
 
 
@@ -76,7 +76,7 @@ def _product(sizes: Sequence[int | None]) -> int | None:
 
 
 def expanded(call: Call) -> Value:
-    """A dim of size 1 more."""
+    """The tensor with one more dim, of size 1."""
     rows, at, rank = call.rows(), call.numbers(1), call.rank()
     if rows is None or at is None or rank is None:
         return MET
@@ -87,7 +87,7 @@ def expanded(call: Call) -> Value:
 
 
 def drop_dims(call: Call) -> Value:
-    """Dims of size 1 less."""
+    """The tensor without some dims of size 1."""
     rows, shape = call.rows(), call.shapes[0]
     if rows is None or shape is None:
         return MET
@@ -167,7 +167,7 @@ def unpacked(call: Call) -> Value:
 
 
 def split(call: Call) -> Value:
-    """Parts along a dim: of the batch only such that have each example once more."""
+    """Parts along a dim; along that of the batch, only parts that have each example the same number of times."""
     at = 0 if call.node.op == "Split" else 2
     data = 1 if call.node.op == "Split" else 0
     rows, axis, rank = call.rows(data), call.numbers(at), call.rank(data)
@@ -252,7 +252,7 @@ def padded(call: Call) -> Value:
 
 
 def tiled(call: Call) -> Value:
-    """Repeated elements; of the batch, the batch behind itself."""
+    """Repeated elements; along the dim of the batch, the batch is repeated as a whole."""
     rows, multiples = call.rows(), call.sizes(1)
     if rows is None:
         return created(call)
@@ -278,7 +278,7 @@ def broadcast(call: Call) -> Value:
 def created(call: Call) -> Value:
     """A tensor as large as the batch, equal or drawn for each example: constants, random numbers.
 
-    Such as have half as many rows, or one more, are of no example. It may be as many as data select.
+    In a tensor with half as many rows, or one more, rows belong to no example. Data may select how many there are.
     """
     unknown = None if call.result is None else [d for d, size in enumerate(call.result) if size is None]
     if unknown is None or len(unknown) > 1:
@@ -292,7 +292,7 @@ def created(call: Call) -> Value:
 
 
 def numbered(call: Call) -> Value:
-    """``Range``: the numbers of all examples, in their order. Others, such as every second one, are of no example."""
+    """``Range``: the numbers of all examples, in their order; other ranges, such as every second number, are not."""
     if call.numbers(0) != (0,) or call.numbers(2) != (1,) or call.sizes(1) != (Batch(Fraction(1)),):
         return MET
     return Rows(0, position=EVERYWHERE)

@@ -1,4 +1,4 @@
-"""Picking by number: whether what is picked is there in a graph whose shapes are those of a part of the batch.
+"""Picking by number: whether the picked element exists in a graph whose shapes are those of a part of the batch.
 
 TensorFlow's shape functions see ``x[20]``, but neither what is looked up by numbers nor what a loop goes through.
 """
@@ -14,7 +14,7 @@ from autodist.graph.operators import ListUse, RangeUse, meaning
 
 
 def picked_beyond(operation: Any) -> tuple[int, int] | None:
-    """The number by which an op picks an element that is not there, and how many there are; None if all are.
+    """An index that is out of bounds in an op that picks elements, and their number; None if all are in bounds.
 
     Args:
         operation: An op of a ``tf.Graph``. What can't be known before the step runs is taken to be there.

@@ -21,10 +21,10 @@ BY = "_autodist_by"
 """NodeDef attribute of an IdentityN with a gradient, and what it was taken by: `graph/annotations/_by_tensors.py`."""
 
 RETURNED = "_autodist_returned"
-"""NodeDef attribute of the gradients of all turns of a vectorized loop; behind it, they are data like all other."""
+"""NodeDef attribute of the gradients of all iterations of a vectorized loop; later nodes treat them as data."""
 
 SCALING_OF = "_autodist_extent_of"
-"""NodeDef attribute that names a tensor with whose batch a node's output comes, where its op does not show it."""
+"""NodeDef attribute that names a tensor whose batch a node's output has, where its op does not show it."""
 
 EVERYWHERE = -1
 """As a column of numbers of rows: all columns."""
@@ -78,8 +78,8 @@ class Rows:
         dim: Which dim that is; -1 for a list that has an example's tensor at each place.
         outer: How often the batch repeats; None where that is not known or does not matter.
         inner: How many elements of an example lie side by side; None as above.
-        selection: By what data have decided which examples there are (``tf.boolean_mask``); empty for all examples,
-            None where that is not known. Rows of two selections are not of the same examples.
+        selection: Name of what has selected the examples (``tf.boolean_mask``); empty for all examples, None where it
+            is not known. Rows of two selections are not of the same examples.
         position: Where the values are numbers of rows: the column of the last dim that has them, or :data:`EVERYWHERE`.
         stride: Such numbers are the example's, times `stride`, plus less than that.
         among: The selection whose rows they number.
@@ -104,7 +104,7 @@ class Rows:
 
 
 def one_selection(*rows: Rows) -> str | None:
-    """The selection of tensors that are of the same examples; of others it raises :class:`ValueError`."""
+    """The selection of tensors that are of the same examples; raises :class:`ValueError` for any others."""
     (found,) = {r.selection for r in rows} - {None} or {None}
     return found
 
@@ -124,7 +124,7 @@ class Kind(enum.Enum):
     ROW = "row"
     """A value of one example, in a loop over examples."""
     MET = "met"
-    """Elements that depend on several examples: each replica computes others than one device."""
+    """Elements that depend on several examples: a replica's values differ from those of one device."""
 
 
 Value: TypeAlias = Rows | Kind | None

@@ -21,15 +21,15 @@ Dims = tuple[tuple[int, ...], ...]
 """Per argument, the dims along which replicas have parts of it; none for one that all have whole."""
 
 _SMALL = 8
-"""An argument with fewer bytes than the largest one has by this factor comes whole to every replica."""
+"""An argument that is smaller in bytes than the largest one by this factor is whole on every replica."""
 _MOST_TRIED = 81
 """Up to this many ways to cut the arguments, all are tried; else one argument after the other is improved."""
 _FEWEST_TRIED, _MOST_PLANNED = 4, 40_000
 """In large programs fewer ways are tried, so that this many nodes are planned in all, in some ten seconds."""
 _COMPUTING = 0.05
-"""The cost of computing a byte of a result, besides sending one."""
+"""The cost of computing a byte of a result, relative to that of sending one."""
 _WORTH_A_COPY = 0.9
-"""A second part of an argument is given to replicas if it leaves less of the bytes than this."""
+"""Replicas get a second part of an argument if the cost falls below this fraction of the one without it."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class _Search:
         return found if self._cost(found) < _WORTH_A_COPY * self._cost(dims) else dims
 
     def _copied(self, dims: Dims) -> Iterator[Dims]:
-        """Ways to cut one of the arguments, or all, along two dims; the first is what most uses get."""
+        """Ways to cut one of the arguments, or all, along two dims; most of their uses get the first dim."""
         several = [k for k, found in enumerate(self._choices) if len(found) > 1 and self._is_used_twice(k)]
         pairs = {k: list(permutations((d for (d,) in self._choices[k]), 2)) for k in several}
         for places in ([k] for k in several):

@@ -71,7 +71,7 @@ class Tile:
 
     They are equal, or the first ones have one element more: see :func:`bounds_of_part`.
 
-    Variables that are tiled begin it: what is computed from them is computed where their parts are.
+    This layout starts at tiled variables: what is computed from them is computed where their parts are.
 
     Attributes:
         dim: The dim that is cut.
@@ -114,5 +114,5 @@ def factor_of(shape: Shape) -> int:
 
 
 def is_scattered(layout: Layout) -> bool:
-    """Whether each replica has its part in one piece: then no replica has to sum all of it."""
+    """Whether each replica has one contiguous part of the tensor, so that no replica has to sum all of it."""
     return isinstance(layout, Tile) or (isinstance(layout, Cut) and layout.dim == 0 and layout.outer == 1)

@@ -46,7 +46,7 @@ class Exchange:
     def travels(self) -> bool:
         """Whether anything is sent.
 
-        A replica takes its part of what is whole; its part of a tiled tensor, among zeros, is a part of a sum.
+        No bytes travel where a replica slices its part from a whole tensor, or pads its tile to a term of a sum.
         """
         return not isinstance(self.source, Whole) and not (isinstance(self.source, Tile) and self.target == Partial())
 
@@ -56,7 +56,7 @@ class BatchPlan:
     """How the replicas of a step share its work.
 
     Attributes:
-        shapes: What is known of its sizes.
+        shapes: The shapes and small whole numbers of the step.
         order: The nodes that are needed, inputs first.
         ways: By node, the ways in which it is computed.
         exchanges: By tensor, the forms that it is needed in besides its own.

@@ -1,4 +1,4 @@
-"""Exchanges of the replicas of a shared step before their gradients: for people, for files, and for a warning."""
+"""The tensors that replicas exchange in a step before its gradients: for reports, files, and a warning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Exchanged:
 
     Attributes:
         node: The node that computes it.
-        op: What that does.
+        op: The type of that node.
         line: The user's ``file:line``; empty where it is not known.
         how: ``gathered``, ``added up``, or ``added up by rows``, each replica getting the sum of its own.
         size_bytes: Bytes of the tensor for the whole batch.
@@ -40,16 +40,16 @@ class Exchanged:
 
     @property
     def is_gathered(self) -> bool:
-        """Whether each host gets the whole tensor, of parts of it."""
+        """Whether each host gets the whole tensor, assembled from its parts."""
         return self.how == "gathered"
 
     def sent_bytes(self, hosts: int) -> float:
-        """Bytes that each of this many hosts sends for it, the least that is possible."""
+        """The least number of bytes that each of this many hosts has to send for it."""
         return _ROUNDS[self.how] * self.size_bytes * (hosts - 1) / hosts
 
     @staticmethod
     def save(exchanged: Iterable[Exchanged], path: Path) -> None:
-        """Write some to a file."""
+        """Write some exchanges to a file."""
         path.write_text(json.dumps({"schema_version": 1, "exchanged": [asdict(one) for one in exchanged]}, indent=2))
 
     @classmethod
@@ -89,7 +89,7 @@ def _found(graph: TrainingGraph, plan: BatchPlan) -> Iterator[Exchanged]:
 
 
 def _copies(exchange: Exchange, plan: BatchPlan) -> int:
-    """How many tensors of the full size are gathered for one: for a tensor that is no sum, that of each replica."""
+    """How many tensors of the full size are gathered for one: one per replica for a maximum or a similar reduction."""
     is_compared = isinstance(exchange.source, Partial) and exchange.source != Partial()
     return max(1, plan.tiled.parts) if is_compared else 1
 

@@ -74,8 +74,8 @@ class Flows:
     def followed(self, sizes: Sizes) -> dict[str, Value]:
         """By output of such nodes, where it has the batch, as far as the shapes of inputs are known.
 
-        ``Kind.DATA`` is what each replica has a part of, ``Kind.SIZE`` what depends on how many rows a replica has,
-        ``Kind.MET`` what can't be had of a replica's rows.
+        ``Kind.DATA`` is a tensor whose terms the replicas have, ``Kind.SIZE`` one that depends on how many rows a
+        replica has, ``Kind.MET`` one that can't be computed from a replica's rows.
         """
         found: dict[str, Value] = {}
         for name in self._flows:

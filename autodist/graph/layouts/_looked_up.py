@@ -10,29 +10,29 @@ from autodist.graph.layouts._way import Way
 
 
 class LookedUp:
-    """Remembers it, since replicas should put it together by rows.
+    """Remembers which nodes look rows up in parts of tables, so that replicas sum their results by rows.
 
-    Numbers of rows come to every replica, whole, so nothing else would say that what follows can be cut by examples:
-    each replica would do all of it.
+    Every replica has all row numbers, so nothing else would show that the nodes that follow can be cut by examples:
+    each replica would compute all of them.
     """
 
     def __init__(self) -> None:
         self._nodes: set[str] = set()
 
     def note(self, name: str, way: Way) -> None:
-        """Take notice of the way of a node."""
+        """Record whether the way of a node looks rows up in a part of a table."""
         if way.masks is not None and way.outputs == (Partial(),):
             self._nodes.add(name)
         else:
             self._nodes.discard(name)
 
     def allows(self, way: Way, inputs: Sequence[str]) -> bool:
-        """Whether a way does not go on with parts of sums of what is looked up."""
+        """Whether a way takes no looked-up rows as terms of a sum."""
         pairs = zip(inputs, way.inputs, strict=False)
         return not any(layout == Partial() and node_of(tensor) in self._nodes for tensor, layout in pairs)
 
     def by_rows(self, tensor: str, layout: Layout, shape: Shape) -> Iterator[Cut]:
-        """How such a tensor is cut by rows; nothing for any other."""
+        """How a tensor of looked-up rows is cut by rows; yields nothing for any other."""
         rows = shape[0] if shape else None
         if layout == Partial() and isinstance(rows, Multiple) and node_of(tensor) in self._nodes:
             yield Cut(0, 1, rows.times)

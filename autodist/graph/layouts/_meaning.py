@@ -75,10 +75,10 @@ class Meaning:
         sizes: By index, how many values it has.
         inputs: By input, its dims; None for what every replica takes as it is.
         outputs: By output, its dims; None for what is the kernel's own.
-        lengths: By input that says how large the result is, the places that its entries are the lengths of.
+        lengths: By input that gives the size of the result, the places whose lengths are its entries.
         reduced: The indices that are summed over, or reduced in another way.
-        joined: Those along which elements meet.
-        masked: Those of rows that numbers name, each with the input that has the numbers.
+        joined: The indices along which elements meet, so that the node can't be cut there.
+        masked: The indices of rows that an input names by number, each with the position of that input.
     """
 
     sizes: Mapping[str, Dim]
@@ -218,7 +218,7 @@ class _Places:
         """By dim of a tensor, where the elements are, given how it is read for each number of examples.
 
         Raises:
-            ValueError: They are elsewhere for another number.
+            ValueError: The places differ between numbers of examples.
         """
         if not isinstance(accesses[0], Access):
             return None

@@ -37,7 +37,7 @@ def changes_of_parts(node: Any, cases: Sequence[Inference], along: AlongTiles) -
         along: The index that it is cut along.
 
     Returns:
-        Nothing where parts do the same; None where what they would have to do can't be said.
+        An empty tuple where the parts do the same as the node; None where their changes are not known.
     """
     if "shape" in node.attr:
         return None

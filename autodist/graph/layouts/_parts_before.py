@@ -1,4 +1,4 @@
-"""Parts of a sum that exist before it is put together: what needs only parts does not have to wait.
+"""Parts of a sum that exist before the sum is put together: nodes that need only parts do not have to wait.
 
 Gradients of a normalization are an example: what goes back to the examples needs the whole sum of a gradient, and a
 second sum needs it as a term, times a number that all replicas know. Computed from the whole, the second sum would have

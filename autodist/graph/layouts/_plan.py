@@ -38,9 +38,9 @@ from autodist.graph.layouts._ways import Ways
 from autodist.graph.operators import Kind, is_kind, puts_rows_together
 
 LATENCY_BYTES = 10_000
-"""The cost of an exchange, however small it is."""
+"""The fixed cost of an exchange, as the number of bytes that could be sent in the same time."""
 _COMPUTING = 0.05
-"""The cost of computing a byte of a result, besides sending one."""
+"""The cost of computing a byte of a result, relative to that of sending one."""
 _BATCH_SIZE = 1024
 """Number of examples by which ways are compared, if the step is for any number: workers whose batches differ must plan
 alike."""
@@ -100,7 +100,7 @@ class _Planner:
         self.wanted: dict[str, dict[int, dict[Layout, None]]] = {}
         self.marks: dict[str, Layout] = {}
         self.looked_up = LookedUp()
-        self.put_together: set[str] = set()  # sums that are put together at once: all that takes them takes them whole
+        self.put_together: set[str] = set()  # sums that are put together at once: all their readers take them whole
         most_bytes = LATENCY_BYTES / _COMPUTING
         self.parts_before = PartsBefore(self.nodes, self.ways, self.primary, self.layouts, self._bytes, most_bytes)
 
@@ -185,7 +185,7 @@ class _Planner:
             self._put_together(region.best(lambda tensor: self._bytes(tensor) + LATENCY_BYTES))
 
     def _region(self, has_parts: Callable[[Layout], bool]) -> PartialRegion:
-        """The tensors that replicas have as such parts, with what is sent to put them together as things are."""
+        """The tensors that replicas have as such parts, with the bytes that the present plan sends to join them."""
         wanted = [*self.exchanged, *((tensor, WHOLE) for tensor in self.outputs)]
         cut = [(t, to) for t, to in wanted if has_parts(self._layout(t))]
         region = PartialRegion({_canonical(t): self._once(t, self._layout(t), to) for t, to in cut})
@@ -257,7 +257,7 @@ class _Planner:
             # It will have to be put together at some time.
             found += 2 * (made - given) + LATENCY_BYTES if made > given else 0
         elif self.tiled.parts and Partial() in way.outputs:
-            found += made + LATENCY_BYTES  # so will this, by parts at least: tiles of the same would not
+            found += made + LATENCY_BYTES  # by parts, this one too; tiles would not
         elif puts_rows_together(node.op) and any(isinstance(layout, Tile) for layout in way.inputs):
             found += made  # a table that is cut is cut by its rows, mostly: parts of rows would travel
         return found + made * _COMPUTING * (1 if way.is_whole else 0.5)
@@ -365,7 +365,7 @@ class _Planner:
                 self.wanted.setdefault(name, {}).setdefault(0, {})[self.primary[name].outputs[0]] = None
 
     def _of_rows(self, node: Any, index: int, target: Layout) -> Way | None:
-        """A way that computes only what a replica needs of something that each worker could compute whole."""
+        """A way that computes only a replica's rows or tile of a node that each worker could compute whole."""
         if _is_done_once(node):
             return None
         if is_kind(node.op, Kind.SOURCE) or node.name in self.analysis.marks:

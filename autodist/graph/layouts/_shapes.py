@@ -46,7 +46,7 @@ _ODD = (13, 17, 11, 19, 7, 5, 3)
 pads to one, gives all of them for the others."""
 
 _MOST_TURNS, _MOST_ENTRIES = 4, 64
-"""Larger tensors are no shapes."""
+"""Tensors with more entries than this are not taken for shapes."""
 
 
 class Inference:
@@ -110,7 +110,7 @@ class Inference:
         return all(self.numbers(tensor) is not None for tensor in unknown)
 
     def _holds(self, sized: Any, numbers: dict[str, np.ndarray], opened: dict[str, tuple[int | None, ...]]) -> bool:
-        """Whether numbers are right: then the same come out, all of them computed again from shapes."""
+        """Whether numbers are consistent: the shapes inferred with them give the same numbers again."""
         self._opened = opened
         try:
             self._infer(sized, numbers)
@@ -146,7 +146,7 @@ class Inference:
         return found[index] if index < len(found) else None
 
     def has_multiples(self, size: int) -> bool:
-        """Whether a length that does not grow with the examples is a multiple of this, and might be taken for one."""
+        """Whether a fixed length is a multiple of this number of examples, and might be taken for one that grows."""
         lengths = {length for shapes in self._shapes.values() for shape in shapes for length in shape or () if length}
         return any(length % size == 0 and length % self.size for length in lengths)
 
@@ -211,7 +211,7 @@ class Inference:
 
 
 def many_rows(batch_size: int | None) -> tuple[int, ...]:
-    """Large numbers of examples: the first is asked for that a step can be for; it is surely known for no more.
+    """Large numbers of examples: the first that a step accepts is used; the plan is known to hold up to that number.
 
     Args:
         batch_size: Examples in the batch that the step was captured for, if anybody has said.
@@ -316,7 +316,7 @@ class StepShapes:
         return tuple(map(self.dim, zip(*(map(int, value.reshape(-1)) for value in known), strict=True)))
 
     def unlike(self, nodes: Mapping[str, Any], rows: int) -> str | None:
-        """The first of some nodes with a size that is another one, for so many examples, than it is taken for.
+        """The first of some nodes with a size that, for so many examples, is not the one that the plan assumes.
 
         Raises:
             ValueError: The step can't be for so many.

@@ -15,7 +15,7 @@ from autodist.graph.layouts._shapes import StepShapes, many_rows
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
 _NO_EXAMPLES = 2_147_483_629
-"""Stands for the number of examples of a step without a batch: a prime that is no length."""
+"""Represents the number of examples of a step without a batch: a prime that is not the length of any dim."""
 
 
 def shapes_of(graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool) -> StepShapes:
@@ -45,10 +45,10 @@ def shapes_of(graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool) -> 
 
 
 def unlike_for(graph: TrainingGraph, rows: int) -> str | None:
-    """A node of a step whose sizes, for so many rows, are others than those that a plan for any number supposes.
+    """A node of a step whose sizes, for so many rows, differ from those that a plan for any number assumes.
 
-    What is filled up to two rows has two of one row, and what takes the first 8192 has these of more. Backward passes
-    follow what they are of, and are not asked.
+    Padding to two rows gives two for one row, and a slice of the first 8192 rows gives no more for a larger batch.
+    Nodes of backward passes have the sizes of their forward pass, and are not checked.
 
     Args:
         graph: The step, with the number of rows that it is planned with.
@@ -89,7 +89,7 @@ def _with_batch(analysis: StepAnalysis, tiled: TiledVariables) -> Any:
 
 
 def _unsized(graph_def: Any, meetings: Collection[str]) -> Any:
-    """A step in which nothing is known of what groups of replicas make of their values: it has other sizes."""
+    """A step without the shapes of tensors at which groups of replicas join their values: these have other sizes."""
     if not meetings:
         return graph_def
     nodes = NodeList()

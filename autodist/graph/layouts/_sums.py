@@ -1,8 +1,8 @@
-"""Where parts are put together: once, where several values are made of them, and before they grow.
+"""Where terms of a sum are put together: once, where several values depend on it, and before they grow.
 
-A way that takes parts as they are, a squeeze or a product with a constant, costs nothing by itself. But if what comes
-of a sum is needed whole in several places (a mean that is subtracted, and that a moving mean follows), then each of
-these would be an exchange of its own.
+A way that takes terms unchanged, as a squeeze or a product with a constant does, costs nothing by itself. But if
+several values that depend on a sum are needed whole (a mean that is subtracted, and that a moving mean follows), then
+each of them would be an exchange of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class PartialRegion:
     Attributes:
         sent: By tensor that has to be put together as things are, the bytes that this takes.
         made: By tensor, the tensors that nodes make of it without putting it together.
-        sources: By tensor that is made of parts, these.
+        sources: By tensor that is made of parts, the tensors that these parts belong to.
     """
 
     sent: Mapping[str, float]
@@ -26,14 +26,14 @@ class PartialRegion:
     sources: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, parts: Sequence[str], outputs: Iterable[str]) -> None:
-        """A node that makes tensors, in parts, of parts; nodes are added in the order of the graph."""
+        """Add a node that makes parts of tensors from parts of others; nodes are added in the order of the graph."""
         for output in outputs:
             self.sources[output] = set(parts)
             for tensor in parts:
                 self.made.setdefault(tensor, []).append(output)
 
     def whole_with(self, tensor: str) -> list[str]:
-        """The tensors that are whole as soon as one is: it, and those that are made from it alone."""
+        """The tensors that are whole as soon as one is: itself, and those that are made from it alone."""
         found, members = [tensor], {tensor}
         for reached in found:
             for output in self.made.get(reached, ()):
@@ -60,7 +60,7 @@ class PartialRegion:
         return chosen
 
     def best(self, bytes_of: Callable[[str], float]) -> dict[str, list[str]]:
-        """The same, those first that save most; it takes longer."""
+        """As :meth:`worth`, with the tensors that save most first; it takes longer."""
         savings: list[tuple[float, str, list[str]]] = []
         for tensor in self.made:
             members = self.whole_with(tensor)

@@ -60,7 +60,7 @@ def computed_whole(graph: TrainingGraph, dims: Mapping[str, int], parts: int, ex
 
 
 def step_for_tiles(graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> TrainingGraph:
-    """The step whose variables can be tiled: operators that would gather parts that they join are replaced.
+    """The step whose variables can be tiled: operators that would need to gather tiles are replaced.
 
     Rows are looked up in what is read of a variable, of which replicas have parts, not by its handle. A softmax of
     classes that replicas share is replaced by operators of which each replica does a part, if they then send less.
@@ -131,7 +131,7 @@ class _Planning:
         step = self._steps[made]
         tiled = TiledVariables.planned(step, dims, parts, examples)
         if made not in self._shapes:
-            with contextlib.suppress(NoPlanError):  # of some loops they are not known; there the plan goes another way
+            with contextlib.suppress(NoPlanError):  # the sizes of some loops are not known; the plan avoids these
                 self._shapes[made] = shapes_of(step, tiled, by_rows=True)
         return step, plan_batch(step, tiled, self._shapes.get(made))
 

@@ -18,8 +18,8 @@ class OwnGradient:
 
     Attributes:
         source: The gradient of the whole variable, of which it is a part; of rows, those that are in this part.
-        layout: How that is cut; rows are not.
-        part: Which part.
+        layout: How a dense gradient is cut; rows of a sparse one are not cut.
+        part: The number of the part.
     """
 
     source: str
@@ -33,9 +33,9 @@ class TiledVariables:
 
     Attributes:
         parts: How many parts each has: one for each replica of all workers. 0 if there are no such variables.
-        examples: For how many examples it is decided what travels; 0 for any.
+        examples: The number of examples for which the exchanges are planned; 0 for any.
         reads: By node that puts the parts of a value together, how the value is cut.
-        gradients: By mark.
+        gradients: By mark, the gradient of a part.
         slices: The nodes that cut the gradients of whole variables.
         inputs: By placeholder of an argument of which replicas get parts, how it is cut; in several ways if they get
             a part of each.
@@ -52,7 +52,7 @@ class TiledVariables:
     meetings: frozenset[str] = frozenset()
 
     def in_groups(self, groups: int, meetings: Iterable[str]) -> TiledVariables:
-        """The same in a group of replicas, which has its part of the examples, and meets the others at these nodes."""
+        """The same for a group of replicas, which has its part of the examples and joins the others at these nodes."""
         return replace(self, examples=self.examples // groups, meetings=frozenset(meetings))
 
     @classmethod
@@ -63,7 +63,7 @@ class TiledVariables:
 
     @classmethod
     def of(cls, graph: TrainingGraph) -> TiledVariables:
-        """Those of a step, in which each part is a variable of its own."""
+        """The tiled variables of a step in which each part is a variable of its own."""
         wholes: dict[str, list[Variable]] = {}
         for variable in graph.variables:
             if variable.piece is not None and variable.piece.tiled_for is not None:
@@ -84,13 +84,13 @@ class TiledVariables:
 
     @classmethod
     def planned(cls, graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> TiledVariables:
-        """Those of a step whose variables are still whole.
+        """The tiled variables that a step with whole variables would have.
 
         Args:
             graph: The step.
             dims: By variable that is to be tiled, the dim that is cut.
             parts: How many parts each is to have.
-            examples: For how many examples it is decided what travels.
+            examples: The number of examples for which the exchanges are planned.
         """
         analysis = graph.analysis
         tiles = {graph.variable(name).handle: Tile(dim) for name, dim in dims.items()}

@@ -20,13 +20,12 @@ class Way:
     Attributes:
         inputs: How each input must be shared.
         outputs: How each output is shared then.
-        local: Inputs that hold lengths or places along the batch, each with its entries
-            as a replica has them.
+        local: Inputs that hold lengths or places along the batch, each with a replica's entries.
         passes: Whether the first input is passed on, whatever the others are.
         draws: Whether it draws random numbers by a counter, of which a replica takes those of its own rows.
-        open_shape: Whether a shape among the attributes is no longer right.
-        takes_own: Whether each replica takes the one of its inputs that is its own: the parts of a tiled variable.
-        changes: By part, what else is different there, besides the sizes of tensors; empty if nothing is.
+        open_shape: Whether a shape among the node's attributes is wrong for a replica.
+        takes_own: Whether each replica takes only its own input: the inputs are the parts of a tiled variable.
+        changes: By part, the differences from the whole node besides the sizes of tensors; empty if there are none.
         masks: The input that has numbers of rows, of which a replica leaves out those that are not in its part.
     """
 

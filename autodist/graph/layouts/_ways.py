@@ -109,7 +109,7 @@ class Ways:
         return next((way for way in ways if way.outputs[index] == layout), None)
 
     def can_be_own(self, tensor: str) -> bool:
-        """Whether each replica can make a list of its own: it is empty as yet."""
+        """Whether each replica can have a list of its own in place of this one, because the list is still empty."""
         way = self._flow(self._nodes[node_of(tensor)])
         return way is not None and isinstance(way.outputs[0], Own)
 
@@ -181,7 +181,7 @@ class Ways:
         return tuple(found)
 
     def _is_divisible(self, node: Any) -> bool:
-        """Whether parts of a mean add up: not those of whole numbers, which are rounded."""
+        """Whether replicas' parts of a mean add up: if its input's shape is known, and the mean is not rounded."""
         is_known = None not in (self._shapes.shape(node.input[0]) or (None,))
         return is_known and not tensor_dtype(self._nodes, node.name).startswith(("int", "uint"))
 
@@ -201,7 +201,7 @@ class Ways:
         return found
 
     def _lengths_of(self, node: Any, tensor: str) -> tuple[Any, ...] | None:
-        """The entries of an input that says lengths; what is left open (-1) a replica without rows could not find."""
+        """The entries of an input that holds lengths; -1 is filled in, which a replica without rows could not infer."""
         entries = self._shapes.numbers(tensor)
         shape = self._shapes.shape(node.name) if node.op == "Reshape" else None
         if entries is None or shape is None or len(shape) != len(entries):
@@ -229,7 +229,7 @@ class Ways:
         count, parts = len(layouts), [k for k, layout in enumerate(layouts) if layout == partial]
         outputs = (partial,) * self.outputs_of(node)
         if linearity is Linearity.JOINT:
-            terms = count - (meaning(node.op).range_use is RangeUse.JOINS)  # behind them is along which dim
+            terms = count - (meaning(node.op).range_use is RangeUse.JOINS)  # the input after them is the dim
             yield Way((*(partial,) * terms, *(WHOLE,) * (count - terms)), outputs)
         elif parts == [0] or (linearity is Linearity.EACH and len(parts) == 1):
             yield Way(tuple(partial if k in parts else WHOLE for k in range(count)), outputs)

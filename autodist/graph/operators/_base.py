@@ -119,7 +119,7 @@ WHOLE = _Whole.WHOLE
 
 @dataclass(frozen=True)
 class Lengths:
-    """An input of whole numbers that say how large a tile is: its entries are the lengths of these places.
+    """An input whose whole numbers say how large a tile is: its entries are the lengths of these places.
 
     Attributes:
         dims: The place that an entry is the length of.
@@ -245,30 +245,30 @@ class Operator:
     Attributes:
         name: The op type of TensorFlow.
         kind: What sort of work it does.
-        describe: Its index expression at a node; None if there is none for such shapes or attributes. Without it, the
-            operator runs whole.
+        describe: Gives its index expression at a node, or None for shapes or attributes without one. Without an index
+            expression, the operator runs whole.
         adapt: What else a tile changes, from the node, its expression and the range of every index.
-        passes: Whether its result is its first input still.
-        linearity: In which inputs it is linear.
+        passes: How its result is still its first input; see :class:`Passes`.
+        linearity: The inputs in which it is linear.
         flops: Floating-point operations, from the node, its inputs and their sizes; by default one per element of its
             result.
-        reducer: How it puts together what its result has no dim for.
+        reducer: How it combines elements along the dims that its result lacks.
         lookup: How it takes rows of a table.
         handle: What it does with the variable whose handle it takes.
         table: What it does with the lookup table whose handle it takes.
-        asks: What it gives of the form of its input.
+        asks: What it tells about its input's shape.
         flow: How it calls functions.
         list_use: What it does with a list of tensors.
         range_use: How it takes ranges along a dim, or puts them one after the other.
-        examples: The inputs that have a row for each example, where its result has one too and no index expression.
+        examples: The inputs with a row for each example, if its result has such rows too but no index expression.
         is_flat: Whether no gradient flows through it, although it gives floats.
         is_free: Whether it costs no time: nothing is computed or copied.
-        is_acting: Whether it is run for what it does outside of the graph.
+        is_acting: Whether it is run for an effect outside the graph.
         calls_python: Whether it calls a function of the program.
         makes_keys: Whether it makes the key of a random generator of a seed or a state.
         gives_statistics: Whether it normalizes, and gives the statistics of the examples as well.
         picks: Whether it takes elements by their places in a tensor, which are there or not.
-        source: The input that its elements are from, where it picks or moves them.
+        source: The input from which it picks or moves elements.
         chooses: Whether its first input says for each element from which of the others it comes.
         has_one_shape: Whether it works element by element on inputs of one shape, of which none is broadcast.
         ignores_values: Whether its result has the elements' number and type, but does not depend on what they are.
@@ -278,8 +278,8 @@ class Operator:
         numbers: What it computes from short vectors of whole numbers, given these and the number of the output.
         adds: Whether its result is the sum of its inputs.
         updates_places: Whether its result is its first input, changed at the places that its second input names.
-        finds_distinct: Whether it gives the distinct elements of its input, and where each element is among these.
-        made_of: How others make its results, which can be cut along indices that it joins.
+        finds_distinct: Whether it gives its input's distinct elements, and the position of each element among them.
+        made_of: Makes its results by other operators, which can be cut along indices that it joins.
         needs_rows: Whether it fails, or gives a result of another shape, where there is no example.
         draws_once: Whether it draws once for all examples, even where it gives a row for each.
         draws_in_order: Whether it draws the elements of its result in order, a fixed number for each value of a counter

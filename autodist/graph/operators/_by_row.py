@@ -22,7 +22,7 @@ from autodist.graph.operators._made_of import arg_max, cross_entropy, log_softma
 
 
 def _last_dims(count: int, *given: int) -> Describe:
-    """The last dims belong together; of these inputs, or of all."""
+    """Describe an operator that computes with the last dims as a whole: those of these inputs, or of all."""
 
     def describe(signature: Signature) -> Expression | None:
         positions = given or tuple(range(len(signature.inputs)))
@@ -112,7 +112,7 @@ def _quantized(signature: Signature) -> Expression | None:
 
 
 def _of_matrices(node: Any, inputs: list[str], sizes: Elements) -> float:
-    """For each element of a matrix, as much as for a column of it."""
+    """Two operations for each element of a matrix and each of its columns."""
     return 2.0 * sizes.of(inputs[0]) * (sizes.shape(inputs[0]) or (1,))[-1]
 
 

@@ -158,7 +158,7 @@ def _filter_gradient(signature: Signature) -> Expression | None:
 
 
 def _input_gradient(signature: Signature) -> Expression | None:
-    """Along space the whole gradient is taken: with strides, what a place gets from comes in turns."""
+    """The upstream gradient's spatial dims are taken whole: with strides, places of the image have different terms."""
     _, filters, upstream = signature.inputs
     found = _parts(signature, signature.outputs[0], filters, upstream)
     shape = signature.outputs[0]
@@ -239,7 +239,7 @@ def _with_places(signature: Signature) -> Expression | None:
 
 
 def _padded_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
-    """A tile of places has the padding of the image's border where it lies there, and else none."""
+    """A tile of an image is padded only where it lies at the image's border."""
     position = 0
     operand, shape = expression.inputs[position], signature.inputs[position]
     if signature.text("padding") == "VALID" or not isinstance(operand, Access) or shape is None:

@@ -68,7 +68,7 @@ def _longest(sizes: tuple[Size, ...]) -> Size:
 
 
 def pointwise(signature: Signature) -> Expression | None:
-    """Trailing dims are aligned; what has one element along a dim, or lacks it, is not indexed there."""
+    """Trailing dims are aligned; an input with one element along a dim, or without the dim, is not indexed there."""
     result = broadcast_shape(signature.inputs)
     if result is None:
         return None

@@ -15,7 +15,7 @@ from autodist.graph.operators._base import WHOLE, Access, Affine, Expression, Le
 from autodist.graph.operators._kinds import Reducer
 
 Region: TypeAlias = tuple[tuple[int, int] | None, ...]
-"""By dim, from where to where; None for all of it."""
+"""By dim, the first place and the one after the last; None for the whole dim."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _is_contiguous(place: Affine, expression: Expression, index: str) -> bool:
 
 
 def span(place: Affine, ranges: Ranges) -> tuple[int, int]:
-    """From where to where a place goes; beyond the tensor where there is padding.
+    """The first place that is reached and the one after the last; they lie outside the tensor where there is padding.
 
     Example:
         >>> span(Affine.of("h", 2) + Affine.of("i") - 1, {"h": (0, 4), "i": (0, 3)})

@@ -34,7 +34,7 @@ class Kind(enum.Enum):
 
 
 class Passes(enum.Enum):
-    """How the result of an operator is its first input still."""
+    """How the result of an operator is still its first input."""
 
     SAME = "same"
     """The same tensor."""
@@ -52,7 +52,7 @@ class Linearity(enum.Enum):
     FIRST = "first"
     """In the first one, whatever the others are."""
     JOINT = "joint"
-    """In all together: of sums it is the sum."""
+    """In all inputs jointly: its result for sums of inputs is the sum of its results."""
     EACH = "each"
     """In each, while the others are constant."""
     NUMERATOR = "numerator"
@@ -91,11 +91,11 @@ class Flow(enum.Enum):
     """How an operator calls functions."""
 
     BRANCH = "branch"
-    """One of several, as its first input says; it gets all other inputs."""
+    """Calls one of several functions, which its first input selects, with all other inputs."""
     LOOP = "loop"
-    """In turns, of which each gets what the one before gave; so it returns what it takes."""
+    """Calls a function repeatedly on its own results, so the results have the types of the inputs."""
     CALL = "call"
-    """One, with all inputs."""
+    """Calls one function with all inputs."""
 
 
 class ListUse(enum.Enum):

@@ -1,7 +1,7 @@
-"""Operators as others make them: along an index that such an operator joins, these can be cut.
+"""Operators that are made of others, which can be cut along an index that the operator itself joins.
 
-A softmax needs all classes at once; but of parts of them the maximum, the exponentials and their sum can be made, and
-of these the softmax.
+A softmax needs all classes at once. But the maximum, the exponentials and their sum can be computed from parts of the
+classes, and the softmax from these.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Making:
     constant: Callable[[str], Any]
 
     def add(self, op: str, label: str, inputs: Sequence[str], shape: Shape, **attributes: Any) -> str:
-        """Add an operator, whose result has this shape; without a label it is called as the other one is."""
+        """Add an operator whose result has this shape; without a label it has the name of the replaced one."""
         name = f"{self.node.name}/made_of/{label}" if label else self.node.name
         return self.out.add(op, name, inputs, device=self.node.device, _output_shapes=[shape], **attributes)
 
@@ -52,7 +52,7 @@ class Making:
         return name
 
     def counted(self, dim: int, kind: str) -> tuple[str, str]:
-        """How long a dim of the first input is, and the numbers from 0 on of its elements."""
+        """The length of a dim of the first input, and the numbers of its elements from 0 on."""
         rank, size = len(self.shapes[0]), self.shapes[0][dim]
         lengths = self.add("Shape", "lengths", self.inputs[:1], (rank,), T=self.dtypes[0], out_type=kind)
         bounds = [self.const(f"length/{what}", [at], "int32") for what, at in (("b", dim), ("e", dim + 1), ("s", 1))]
@@ -66,7 +66,7 @@ class Making:
         return tf.TensorShape(list(shape)).as_proto()
 
     def reduced(self, op: str, label: str, tensor: str, shape: Shape, dtype: str, dim: int, *, keeps: bool) -> str:
-        """Put a tensor of a shape together along a dim, which has length 1 then, or goes."""
+        """Reduce a tensor of a shape along a dim, which is kept with length 1 or dropped."""
         place = self.const(f"{label or op}/dim", [dim], "int32")
         left = tuple(1 if d == dim else size for d, size in enumerate(shape) if keeps or d != dim)
         return self.add(op, label, [tensor, place], left, T=dtype, Tidx="int32", keep_dims=keeps)
@@ -138,7 +138,7 @@ def sparse_cross_entropy(making: Making) -> tuple[str, ...] | None:
 
 
 def _beside(making: Making, below: str, row: str) -> str:
-    """A row of numbers that is shared as the rows of logits are: so what is compared with it is."""
+    """A row of numbers that is cut as the rows of the logits are, and so is the result of a comparison with it."""
     classes, dtype, kind = making.shapes[0][1], making.dtypes[0], making.dtypes[1]
     bounds = [making.const(f"one/{what}", at, "int32") for what, at in (("b", [0, 0]), ("e", [1, 0]), ("s", [1, 1]))]
     masks = {"begin_mask": 2, "end_mask": 2}

@@ -145,7 +145,7 @@ def _sliced(signature: Signature) -> Expression | None:
 
 
 def _from_begin(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
-    """A tile is given what it takes and nothing before it."""
+    """The input of a tile is only the part that it takes, so the tile's slice begins at 0."""
     return Change(constants={1: np.zeros_like(signature.constant(1))})
 
 

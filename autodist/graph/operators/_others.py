@@ -78,7 +78,7 @@ _HANDLES = (
     *((name, Handle.ASSIGNS) for name in ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")),
     *((name, Handle.READS) for name in ["ReadVariableOp", "VariableShape", "VarIsInitializedOp", "DisableCopyOnRead"]),
 )
-"""By how the name begins, what is done with a variable; the first that fits."""
+"""By first letters of an operator's name, what it does with a variable; the first match counts."""
 _ASKS = {"Shape": Asks.LENGTHS, "ShapeN": Asks.EACH, "Size": Asks.COUNT, "Rank": Asks.RANK}
 _NUMBERS = {"Shape": lengths, "ShapeN": lengths, "Size": counted, "Range": counts}
 _TABLES = {

@@ -1,4 +1,4 @@
-"""``Reshape`` in indices: which dims of the one shape are which of the other."""
+"""``Reshape`` in indices: which dims of one shape correspond to which dims of the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autodist.graph.operators._base import Access, Affine, Expression, Lengths, 
 
 
 def reshaped(signature: Signature) -> Expression | None:
-    """Elements keep their order: where as many lie after a dim of the one shape as after one of the other, both end.
+    """Elements keep their order: dims of both shapes with as many elements after them end at the same place.
 
     The number of elements after each dim, in both shapes, gives the indices: where each divides the next, a dim is one
     index or a row of them, the outermost of which may be cut. One dim may be open, in which case the outermost index

@@ -1,4 +1,4 @@
-"""``StridedSlice``, and what it is given back."""
+"""``StridedSlice`` and its gradient, ``StridedSliceGrad``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def strided(signature: Signature) -> Expression | None:
 
 
 def _entries(signature: Signature, count: int, rank: int) -> list[tuple[str, int | None]] | None:
-    """The use of the next dim by each entry of the slice: new, picked, or a range; dims behind are taken whole."""
+    """The use of the next dim by each entry of the slice: new, picked, or a range; the last dims are taken whole."""
     masks = {name: signature.number(f"{name}_mask") for name in ("new_axis", "ellipsis", "shrink_axis")}
     taken = sum(not (masks["new_axis"] | masks["ellipsis"]) >> k & 1 for k in range(count))
     if taken > rank:
@@ -97,7 +97,7 @@ def strided_back(signature: Signature) -> Expression | None:
 
 
 def strided_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
-    """A tile is given what it takes, and takes it from one end to the other."""
+    """The input of a tile is only the part that it takes, so the tile's slice goes from one end to the other."""
     operand, strides = expression.inputs[0], signature.constant(3)
     assert isinstance(operand, Access)
     entries = _entries(signature, len(strides), len(operand.dims)) or []

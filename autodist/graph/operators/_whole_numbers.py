@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 LONGEST = 64
-"""Longer vectors are no shapes."""
+"""Vectors with more entries than this are not taken for shapes."""
 
 Numbers: TypeAlias = "tuple[Any, ...] | None"
 
@@ -143,7 +143,7 @@ def quotient(one: Any, other: Any) -> Any:
 
 
 def maximum(one: Any, other: Any) -> Any:
-    """``Maximum``; there are some examples."""
+    """``Maximum``, given that there is at least one example."""
     return max(one, other) if isinstance(one, int) and isinstance(other, int) else one if other in (0, 1) else None
 
 

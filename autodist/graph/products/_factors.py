@@ -1,8 +1,8 @@
 """Sufficient factors: gradients that are products over the batch (Poseidon; thesis chapter 3).
 
 The gradient of an m x n weight is ``left^T right``, where ``left`` is k x m and ``right`` is k x n for k examples. The
-two factors say all that the gradient says, with k (m + n) numbers instead of m n. Rows of several replicas are simply
-concatenated, and the product of what results is the sum of the replicas' gradients.
+two factors hold the same information as the gradient, in k (m + n) numbers instead of m n. The rows of several
+replicas are simply concatenated, and the product of the results is the sum of the replicas' gradients.
 
 What lies between the products and the gradient's mark (a cast, a reshape, the gradient of a regularizer that is added)
 is linear and does not depend on the batch, so it can be computed from the products of the whole batch: the *tail*.
@@ -128,7 +128,7 @@ def _refuse_intermediate(graph: TrainingGraph, mark: str) -> None:
 
 
 def _behind(graph: TrainingGraph, mark: str) -> list[str]:
-    """The nodes that need a mark's data and that the step needs, in their order."""
+    """The nodes that use a mark's data and that the step needs, in their order."""
     consumers, position = graph.update_regions.consumers, graph.update_regions.position
     found: set[str] = set()
     stack = [mark]
@@ -155,7 +155,7 @@ class _Search:
         """Find the products in a tensor of this static shape.
 
         Raises:
-            Obstacle: There is something else in it.
+            Obstacle: The tensor is not a sum of products.
         """
         if self.analysis.scaling(tensor) is BatchScaling.CONSTANT:
             self.added.append(tensor)

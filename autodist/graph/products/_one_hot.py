@@ -1,7 +1,7 @@
-"""One-hot rows: the factor of a gradient that is said by a number per row.
+"""One-hot rows: the factor of a gradient that one number per row describes.
 
-What a layer on one-hot codes multiplies its weights with has a single one in each row. Its place says it all, so it is
-what has to travel; and a product with such rows is a sum of the other factor's rows, number by number.
+A layer on one-hot codes multiplies its weights with rows that each have a single one. The place of the one describes
+the row, so only the place travels; and a product with such rows is a sum of the other factor's rows, by number.
 """
 
 from __future__ import annotations

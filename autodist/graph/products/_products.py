@@ -17,7 +17,7 @@ from autodist.graph.operators import Kind, is_kind, passes_on
 from autodist.graph.products._one_hot import Ids, ids_of
 
 ID_DTYPE = "int32"
-"""As what the places of ones travel."""
+"""The element type in which the places of ones travel."""
 
 
 class Obstacle(Exception):
@@ -32,7 +32,7 @@ class Factor:
         tensor: Its name.
         dims: The order of its dims in which the contracted ones come first.
         sizes: Static sizes of the free dims, in that order.
-        ids: The places of the ones in its rows, if they are one-hot and to travel as that; None for all others.
+        ids: The places of the ones in its rows, if the rows are one-hot and travel as places; None for all others.
     """
 
     tensor: str
@@ -80,7 +80,7 @@ class Product:
         return sum(factor.message_width * itemsize(self.message_dtype(factor)) for factor in (self.left, self.right))
 
     def message_dtype(self, factor: Factor) -> str:
-        """As what one of its factors travels."""
+        """The element type in which one of its factors travels."""
         return self.dtype if factor.ids is None else ID_DTYPE
 
 
@@ -109,7 +109,7 @@ def product_of(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Pro
 
 
 def _is_batched(node: Any) -> bool:
-    """Whether it is a product of matrices for each place along dims before them."""
+    """Whether it is a batch of matrix products, along dims before those of the matrices."""
     return is_kind(node.op, Kind.PRODUCT) and "adj_x" in node.attr
 
 
@@ -192,7 +192,7 @@ def _summed(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> tuple[
 
 
 def _rows_by_number(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Product:
-    """Rows that are added up by their numbers: a product with one-hot rows, as which the gradient of lookups comes."""
+    """Rows that are added up by their numbers, as in the gradient of lookups: a product with one-hot rows."""
     rows, numbers = data_inputs(node)[:2]
     if any(analysis.scaling(tensor) not in ROWLIKE for tensor in (rows, numbers)):
         raise Obstacle(f"{_named(node)} does not contract the batch: its inputs have no rows of it")

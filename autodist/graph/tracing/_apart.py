@@ -1,4 +1,4 @@
-"""Functions of TensorFlow that keep examples apart, by operators that don't show it."""
+"""Functions of TensorFlow that keep examples apart, although their operators do not show it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autodist.graph.batch import APART
 
 @contextlib.contextmanager
 def known_to_keep_apart() -> Iterator[None]:
-    """Let the code that is traced inside know of them.
+    """Mark the operators of such functions in the code that is traced inside.
 
     CTC's loss counts through the labels of the whole batch; frames and counts along the last dim use numbers that are
     computed from the whole shape. A layer that makes numbers of texts splits all of them into one list of words, one
@@ -58,7 +58,7 @@ def _along_last_dim(axis: str | None) -> Callable[[Any], Any]:
 
 
 def _of_given_samples(original: Any) -> Any:
-    """Not where it draws by itself, which each replica does."""
+    """A sampled loss that keeps examples apart if the samples are given; else each replica draws its own."""
     apart, parameters = with_attribute(original, APART), inspect.signature(original)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -69,7 +69,7 @@ def _of_given_samples(original: Any) -> Any:
 
 
 def _of_fixed_length(original: Any) -> Any:
-    """Not where texts are padded to the longest one: a replica has another longest text than the whole batch."""
+    """A function that keeps examples apart unless it pads to the longest text, which differs between replicas."""
     apart = with_attribute(original, APART)
 
     def call(layer: Any, inputs: Any) -> Any:

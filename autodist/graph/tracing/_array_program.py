@@ -1,4 +1,4 @@
-"""A traced function of arrays: nothing of it is a training step, and loops are unrolled where they can be."""
+"""A traced function of arrays, which is not a training step; its loops are unrolled where possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autodist.graph.tracing._unroll import unroll_loops
 def as_array_program(captured: CapturedStep) -> tuple[CapturedStep, tuple[str, ...]]:
     """A captured function as a program of arrays.
 
-    Gradients are tensors like all others in it, and what it does with variables every worker does alike.
+    Its gradients are ordinary tensors, and every worker does the same with its variables.
 
     Args:
         captured: Traced for the shapes of its arguments.

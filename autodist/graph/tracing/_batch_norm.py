@@ -22,7 +22,7 @@ def synchronize_batch_norm(*, everywhere: bool) -> Iterator[None]:
     """Have Keras' ``BatchNormalization`` normalize by the batch of all replicas in what is traced inside.
 
     Args:
-        everywhere: All such layers, else those with ``synchronized=True``.
+        everywhere: Whether all such layers do, else only those with ``synchronized=True``.
     """
     from keras.layers import BatchNormalization
 
@@ -48,11 +48,11 @@ def synchronize_batch_norm(*, everywhere: bool) -> Iterator[None]:
 
 
 def mark_fused_batch_norms(graph_def: Any, *, everywhere: bool) -> None:
-    """Say of operators that normalize by the batch at once whose statistics these are.
+    """Mark the fused batch normalization operators with the statistics that they use.
 
     Args:
         graph_def: A traced step, changed in place.
-        everywhere: Those of the whole batch, else each replica's own.
+        everywhere: Whether the statistics are those of the whole batch, else each replica's own.
     """
     attribute = SYNCHRONIZED if everywhere else BY_REPLICA
     for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
@@ -62,7 +62,7 @@ def mark_fused_batch_norms(graph_def: Any, *, everywhere: bool) -> None:
 
 
 def _moments(original: Any) -> Any:
-    """Keras' own, except how it synchronizes: by a mean of squares, which loses digits where the mean is large."""
+    """Keras' moments, without its synchronization by a mean of squares, which loses digits where the mean is large."""
     import keras
 
     def moments(layer: Any, inputs: Any, mask: Any) -> Any:

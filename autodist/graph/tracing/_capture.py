@@ -73,8 +73,8 @@ def capture(
 
     Raises:
         NoGradientError: It differentiates nothing, and can't be captured either.
-        CaptureError: It returns what is not a tensor, takes a gradient inside control flow, changes a lookup table, can
-            be traced for one number of rows only, or uses what can't move to another graph, as an iterator.
+        CaptureError: It returns something else than tensors, takes a gradient inside control flow, changes a lookup
+            table, can be traced for one number of rows only, or uses a resource that can't move to another graph.
 
     Example:
         >>> import tensorflow as tf
@@ -216,7 +216,7 @@ def _without_loops(
 
     Raises:
         FixedRowsError: The number of turns may be known where that of rows is.
-        JoinInsideError: Nothing is won.
+        JoinInsideError: Tracing without loops does not help.
     """
     with unrolling_ranges() as unrolled:
         found = traced()

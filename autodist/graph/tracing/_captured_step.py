@@ -49,8 +49,8 @@ class CapturedStep:
         structure: What the step returns, with graph tensors where values go.
         concrete: The traced function, kept alive because the handles belong to it.
         trace_s: The part of the capture that TensorFlow's tracing took.
-        asking: The user's lines that have asked in Python how many rows there are and got None, where one device has a
-            number, by which the step is another one.
+        asking: The user's lines that have asked in Python for the number of rows and got None, where one device would
+            get a number and trace a different step.
         tables: The lookup tables that it reads.
         reason: Why it was traced for one number of rows; None if it was for any.
     """

@@ -1,4 +1,4 @@
-"""Dims of size 1 that are left out by their size: which of them is settled when a step is traced.
+"""Dims of size 1 that are left out by their size: tracing settles which dims these are.
 
 ``tf.squeeze(logits)`` leaves the batch out as well where it has one row. A replica has one row where one device has
 more, and must give a tensor of as many dims as that. A batch of one row has a trace of its own, in which the batch is

@@ -1,4 +1,4 @@
-"""Steps that compute row by row with the batch and with what has a fixed number of rows."""
+"""Steps that combine the batch, row by row, with a tensor of a fixed number of rows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _place_of_rows(analysis: StepAnalysis, tensor: str, rank: int) -> int | None
 
 
 def _origin(analysis: StepAnalysis, tensor: str) -> str:
-    """The node that a tensor is only another form of."""
+    """The node whose value a tensor has, perhaps in another form."""
     name = node_of(tensor)
     while passes_on(analysis.nodes[name].op, Passes.SAME, Passes.FORM, Passes.TYPE):
         name = node_of(analysis.nodes[name].input[0])

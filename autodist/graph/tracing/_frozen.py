@@ -72,7 +72,7 @@ def large_arrays_as_tensors(values: FrozenValues) -> Iterator[None]:
             if not isinstance(graph, FuncGraph) or not _is_large(value, shape):
                 return original(value, dtype, shape, *others, **named)
             wanted = value.dtype if dtype is None else tf.as_dtype(dtype).as_numpy_dtype
-            return graph.capture(values.tensor(value.astype(wanted, copy=False)))  # as the array is now
+            return graph.capture(values.tensor(value.astype(wanted, copy=False)))  # the array's present content
 
         return constant
 

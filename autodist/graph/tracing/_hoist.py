@@ -1,7 +1,7 @@
 """Reads of variables inside control flow, moved before it: a value is read once, not in every turn of a loop.
 
 A loop that gets a variable's handle reads it again in each turn. Where the variable lives on another machine each of
-these reads waits for the network. What only reads a variable may as well get its value.
+these reads waits for the network. Control flow that only reads a variable can get its value instead.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class _Value:
 def hoist_reads(graph_def: Any, variables: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
     """Have loops that only read a variable get its value instead of its handle, and branches with such loops as well.
 
-    What looks rows up in it, or writes to it, keeps the handle, and so does a branch without a loop: it may be taken in
-    few steps, and reads once. The read waits for all that the control flow waits for.
+    A node that looks rows up in the variable, or writes to it, keeps the handle. So does a branch without a loop: it
+    may be taken in few steps, and reads once. The new read waits for all that the control flow waits for.
 
     Args:
         graph_def: A flat graph, which is changed; functions that are changed have new names.
@@ -97,7 +97,7 @@ class _Hoisting:
     def _read(self, node: Any, handle: str, value: _Value) -> str:
         """A read of the variable that waits for what the node waits for.
 
-        A loop's turns are on the device of what enters it: that is not the one where the variable lives.
+        A loop runs on the device of its inputs, which is not the one where the variable lives.
         """
         waits = sorted(tensor for tensor in node.input if tensor.startswith("^"))
         key = (handle, *waits)
@@ -114,7 +114,7 @@ class _Hoisting:
 
 
 class _Library:
-    """Functions, and what becomes of them where an argument is a value."""
+    """The functions of a graph, and their variants that take a value instead of a handle."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -175,7 +175,7 @@ class _Library:
                     if position < len(shapes):
                         shapes[position].CopyFrom(value.shape)
         if _READ_ONLY in node.attr:
-            del node.attr[_READ_ONLY]  # they are counted in it, and only tracing asks
+            del node.attr[_READ_ONLY]  # it counts the arguments, and only tracing uses it
 
     def _with_values(self, name: str, values: Mapping[_Position, _Value]) -> str:
         new_name = f"{name}__values_{'_'.join(map(str, sorted(values)))}"
@@ -245,7 +245,7 @@ def _passed_on(node: Any, aliases: set[str]) -> set[str]:
 
 
 def _become(node: Any, op: str, types: Mapping[str, int]) -> None:
-    kept = {"_output_shapes"} if node.op != "Identity" else set()  # what is identical with a handle has its shape
+    kept = {"_output_shapes"} if node.op != "Identity" else set()  # the result of an Identity of a handle has its shape
     for name in set(node.attr) - kept:
         del node.attr[name]
     node.op = op

@@ -55,7 +55,7 @@ class _Inliner:
 
     def finish(self) -> Any:
         for node in self.flat.node:
-            for tensor in self.identities.get(node.name, ()):  # whoever waits for the node waits for its inputs
+            for tensor in self.identities.get(node.name, ()):  # nodes that wait for this one wait for its inputs
                 node.input.append(f"^{node_of(self._resolve(tensor))}")
             resolved = [self._resolve(tensor) for tensor in node.input]
             data = [normalize(tensor) for tensor in resolved if not tensor.startswith("^")]

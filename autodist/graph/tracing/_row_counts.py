@@ -1,4 +1,4 @@
-"""Python code that wants to know how many rows a batch has, while a step is traced for batches of any number."""
+"""Python code that asks for the number of rows of the batch while a step is traced for any number of rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RowCounts:
         answers: Whether the code gets an answer, rather than None.
 
     Attributes:
-        lines: Those that have asked a shape for what is not known where the number of rows is not.
+        lines: The user's lines that have asked a shape for a size that depends on the number of rows.
         in_graph: How often the code has asked by ``tf.shape``, which knows the number when the step runs.
     """
 
@@ -42,7 +42,7 @@ class RowCounts:
         self._answers = answers
 
     def of(self, shape: Any, value: Any, told: Any) -> Any:
-        """The answer to a question to a shape: TensorFlow's, or the one it would give if it knew the number."""
+        """What a shape answers: TensorFlow's value, or the one that it would give if the number of rows were known."""
         import tensorflow as tf
 
         if not _is_open(shape) or not is_users(sys._getframe(2)):
@@ -105,14 +105,14 @@ def _is_open(shape: Any) -> bool:
 
 
 def answers_matter(identity: Identity, asked: RowCounts, answered: Callable[[], tuple[Identity, RowCounts]]) -> bool:
-    """Whether a step that has asked for the number of rows and got None is another one than where it gets a number.
+    """Whether a step that gets None for the number of rows differs from the step that gets a number.
 
-    A program that takes the number of ``tf.shape`` where it gets None is prepared, it computes the same by it.
+    A program that uses ``tf.shape`` where it gets None is prepared for that, and computes the same.
 
     Args:
         identity: Identity of the step as traced.
         asked: What it has asked for.
-        answered: Traces it with an answer; what it is then, and has asked for.
+        answered: Traces the step with an answer; returns its identity then, and what it has asked for.
     """
     try:
         other, counts = answered()

@@ -57,7 +57,7 @@ def line_of_error(error: BaseException) -> str | None:
 
 
 def said_in_tracing(error: BaseException) -> str:
-    """The last line of an error of tracing, without where it was raised and which arguments Keras lists."""
+    """The last line of an error of tracing, without the place of its raising and the arguments that Keras lists."""
     text = _COLOURS.sub("", str(error)).partition("Arguments received by")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     kind = type(error).__name__

@@ -1,9 +1,8 @@
 """Lookup tables of the program, made once more in the step's own graph.
 
-A resource of one runtime can't be used in the session of another, but what a table holds can be had. So a table becomes
-constants, a table, and what brings the one into the other; the rest of the step finds it under the name by which it was
-captured. As part of the graph it comes along wherever the graph goes: to every session, into files, into the graph's
-identity.
+A resource of one runtime can't be used in the session of another, but a table's contents can be read. So a table
+becomes constants, a table, and a node that fills it; the rest of the step finds it under the name by which it was
+captured. As part of the graph it goes wherever the graph goes: to every session, into files, into the graph's identity.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from autodist.graph._nodes import NodeList
 from autodist.graph.operators import Handle, meaning
 
 _TYPES = (("Tin", "Tout"), ("Tkeys", "Tvalues"))
-"""The attributes that say what a table is of, in operators that read it."""
+"""The attributes for a table's key and value types, in operators that read it."""
 _KIND = "tensorflow::lookup::LookupInterface"
-"""How TensorFlow calls what the handle of a table leads to."""
+"""TensorFlow's type name of the resource behind a table's handle."""
 
 
 @contextlib.contextmanager
 def lookups_with_shapes() -> Iterator[None]:
     """Let look-ups inside, in tables that can change, have the shape of the keys.
 
-    TensorFlow says so of tables that can't change alone; without it, it is not known where the batch is in what
-    follows.
+    TensorFlow infers it only for tables that can't change; without it, the batch dim of the nodes that follow is
+    unknown.
     """
     from tensorflow.python.ops import lookup_ops
 
@@ -90,7 +89,7 @@ class Table:
 
 
 def read_table(handle: Any, placeholder: Any, graph_def: Any) -> Table | None:
-    """The table that an eager resource is; None if it is none, or if nothing looks anything up in it.
+    """The table behind an eager resource; None if it is not a table, or if nothing looks keys up in it.
 
     Args:
         handle: The resource.
@@ -199,7 +198,7 @@ def _can_change(handle: Any) -> bool:
 
 
 def _single(array: np.ndarray) -> np.ndarray:
-    """A dense hash table gives single entries as vectors of one."""
+    """A table's keys or values: a dense hash table gives scalar ones as vectors of length 1."""
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 

@@ -1,6 +1,6 @@
-"""Loops that turn a number of times which the program says: their turns one after the other, as nodes of the graph.
+"""Unrolls loops with a fixed number of iterations: these become nodes of the graph, one after the other.
 
-What is in the graph can be shared tensor by tensor, and replicas can exchange something in each turn.
+Nodes of the graph can be shared tensor by tensor, and replicas can exchange values in each iteration.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from autodist.graph.tracing._inline import inline_calls
 _MOST_NODES = 20_000
 _MOST_TURNS = 1000
 _DEPTH = 4
-"""Loops within loops within loops."""
+"""How deeply nested loops are unrolled."""
 
 
 def unroll_loops(graph_def: Any) -> tuple[Any, dict[str, str], tuple[str, ...]]:
@@ -94,7 +94,7 @@ def _counted(cond: str, body: str, bodies: FunctionBodies) -> list[int]:
 
 
 class _Simulation:
-    """Turns a loop with the values alone that decide when it ends."""
+    """Runs a loop with only those values that decide when it ends."""
 
     def __init__(
         self,

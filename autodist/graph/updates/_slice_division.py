@@ -1,8 +1,8 @@
 """Keras' division of a sparse gradient by a dense tensor, found by its shape.
 
-Where the divisor has a zero or NaN, the quotient has to have those rows too. So Keras looks at all of the divisor, and
-divides in one of two branches: row by row, or with the rows of zeros and NaN besides. Each shard of a variable can do
-the same by itself: its rows of zeros and NaN are its own, and a shard without them has the rows of its gradient alone.
+Where the divisor has a zero or NaN, the quotient has to have those rows too. So Keras checks the whole divisor, and
+divides in one of two branches: only the gradient's rows, or also the rows with zeros and NaN. Each shard of a variable
+can do the same by itself: its rows of zeros and NaN are its own, and a shard without them has only its gradient's rows.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class _Region:
         self.shapes = {g.dense_shape for g in variable.gradients}
         self.domains: dict[str, Domains] = {}
         self.trained: set[str] = set()
-        """Nodes whose values depend on gradients or slots: these can't be had from the whole variable instead."""
+        """Nodes whose values depend on gradients or slots, so that the whole variable is no substitute for them."""
         self.obstacles: list[Obstacle] = []
 
     def build(self) -> UpdateRegion:

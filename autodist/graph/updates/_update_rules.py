@@ -37,7 +37,7 @@ class Domain(enum.Enum):
     ROW_FLAGS = "row flags"
     """A truth value for each row of the variable, true of it if it is of any of the row's elements."""
     FLAG = "flag"
-    """Whether any of those is true."""
+    """Whether any of the row flags is true."""
     SHAPE = "shape"
     """The variable's shape, as a sparse gradient has it."""
     LENGTH = "length"
@@ -74,7 +74,7 @@ def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...])
         domain = arguments[0].domain
         return None if domain is None else (domain,)
     if meaning(node.op).asks in (Asks.LENGTHS, Asks.COUNT):
-        return (Domain.SIZES,)  # of a tensor of the variable's shape they are known, and no part of the update
+        return (Domain.SIZES,)  # the sizes of a tensor of the variable's shape are known, and not part of the update
     if _is_elementwise(node.op):
         return _elementwise(node, arguments, shape)
     rule = _rule_of(node.op)
@@ -134,7 +134,7 @@ def _fits(outside: tuple[int | None, ...], domain: Domain, shape: tuple[int, ...
     """Whether a tensor broadcasts to the domain's dims without adding to them."""
     trailing = shape[len(shape) - len(outside) :]
     if domain is Domain.VALUES and len(outside) == len(shape) and outside:
-        trailing = (1, *trailing[1:])  # what has a row for each of the gradient's is not cut into parts with them
+        trailing = (1, *trailing[1:])  # a tensor with a row per gradient row is not cut along with it
     return all(size in (1, dim) for size, dim in zip(outside, trailing, strict=True))
 
 
@@ -160,7 +160,7 @@ _GATHERED = ((Domain.DENSE, Domain.INDICES), (Domain.VALUES, Domain.POSITIONS))
 
 
 def _any(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
-    """Flags are only for readers that may ask for a part of the variable instead of all of it."""
+    """``Any``: flags of a dense tensor's rows, or one flag of these; no other reduction has a domain."""
     dims = constant_value(arguments[1].node)
     if dims is None or node.attr["keep_dims"].b:
         return None
