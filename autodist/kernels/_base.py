@@ -54,12 +54,12 @@ class SyncPoint:
         synced: The Identity nodes that consumers read.
         dtypes: Dtypes of the tensors.
         shapes: Static shapes, None where not known.
-        layer: How many other points lie before it: points of one layer don't wait for each other.
-        awaited: Whether other points lie behind it, so that the step goes on when its value is there.
-        parts: Per local replica, what it adds to `local`; empty where `local` can't be taken apart.
+        layer: The number of layers of points that it depends on: points of one layer don't wait for each other.
+        awaited: Whether other points depend on it, so that the step goes on when its value has arrived.
+        parts: Per local replica, its contribution to `local`; empty where `local` can't be taken apart.
         even: Whether the tensors to be concatenated have the same, static shape on all workers.
-        scattered: Where it is a sum of which each worker gets its own rows, what that is made of; `local` are these
-            rows of this worker's own part.
+        scattered: If each worker gets only its own rows of a sum, this worker's term of the sum; `local` holds the
+            worker's rows of that term.
         members: The workers that meet there, in ascending order; None for all.
     """
 
@@ -137,17 +137,17 @@ class DistributedGraph:
         initializers: Nodes to run once, before the first step: they set the variables that kernels have added.
         refreshers: By variable name, what brings its value to this worker's copy of it. To be run when something else
             than this step has changed the variable.
-        outstanding_sends: By rank of another worker, the nodes that send what its gradients are computed from: without
-            them no gradient comes from there.
-        serving: What this worker runs for others, over and over, alongside its own steps.
-        asks: What this worker asks others while it takes steps: they must be told before.
+        outstanding_sends: By rank of another worker, the nodes that send the values from which it computes gradients:
+            without them no gradient arrives from there.
+        serving: The updates that this worker runs for others repeatedly, alongside its own steps.
+        asks: The questions that this worker asks others during steps; the others must know them before.
         asynchronous: Names of the variables that change alongside the steps, here or on another worker.
         waits: Whether a step needs other workers to take one as well.
         exchanged: What replicas exchange before their gradients, the largest first.
-        loss_meets: Whether examples of a batch meet on the way to a loss, of which each replica has its part alone.
+        loss_meets: Whether a loss combines examples of the batch, although each replica has only its part of them.
         warnings: What a user should know about this rewriting.
-        notes: What differs from one device as is documented.
-        valid: The GraphDef that is known to have no node twice and all inputs: `graph_def`, unless a kernel has made it
+        notes: Documented differences from one device.
+        valid: The GraphDef that is known to have unique nodes and all inputs: `graph_def`, unless a kernel has made it
             without an editor.
     """
 
@@ -206,7 +206,7 @@ class DistributedGraph:
         return StepAnalysis(self.graph_def, [v.handle for v in self.variables], ())
 
     def rewired(self, inputs: Mapping[str, str], added: Iterable[Any]) -> DistributedGraph:
-        """A copy in which the first input of some nodes is another tensor, with more nodes.
+        """A copy with more nodes, in which the first input of some nodes is another tensor.
 
         Args:
             inputs: By node, such as one that a point has `synced`, what it reads from now on.
@@ -228,7 +228,7 @@ class DistributedGraph:
         Args:
             editor: That of :meth:`edit`, with all nodes that were to be added.
             inputs: By node, such as one that a point has `synced`, what its first input is from now on.
-            changes: Fields that are others now.
+            changes: New values of other fields.
         """
         for name, tensor in (inputs or {}).items():
             editor.replace_input(name, 0, tensor)
@@ -241,7 +241,7 @@ class DistributedGraph:
 
 
 class Fact(enum.Enum):
-    """A fact that a pass may count on, because one before it has seen to it; the values are words for errors."""
+    """A fact that a pass may rely on, because an earlier one has established it; the values are words for errors."""
 
     SHARDS = "each part of a variable is a variable of its own"
     FACTORS = "gradients that travel as factors are marked there"
@@ -266,9 +266,9 @@ class Pass(abc.ABC):
 
     name: ClassVar[str]
     needs: ClassVar[frozenset[Fact]] = frozenset()
-    """Facts that passes before it have to see to."""
+    """Facts that earlier passes have to establish."""
     provides: ClassVar[frozenset[Fact]] = frozenset()
-    """Facts that it sees to, for all that come after it."""
+    """Facts that it establishes for all later passes."""
 
 
 class Preparation(Pass):
@@ -284,7 +284,7 @@ class Preparation(Pass):
 
 
 class Kernel(Pass):
-    """One rewriting of a graph: valid graph in, valid graph out, anything in between.
+    """One rewriting of a graph: it takes a valid graph and returns a valid graph.
 
     A kernel is a frozen dataclass; its options are its fields. What all kernels need (checking the result, timing,
     dumping) is the pipeline's business.

@@ -1,8 +1,8 @@
 """Encode: the gradients of some variables leave the worker in another form (thesis 7.3.2, encoder and decoder).
 
 A point where a gradient would be joined gives way to points for its messages. What these deliver is decoded into the
-old synchronized gradient, so that servers and collectives need not know. A compressor's state (residuals, counters)
-are variables of the worker. A worker alone sends nothing, so nothing is encoded.
+old synchronized gradient, so that servers and collectives need not know of it. A compressor's state (residuals,
+counters) is in variables of the worker. A worker without others sends nothing, so nothing is encoded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from autodist.strategies import Strategy
 
 @dataclass(frozen=True)
 class Encode(Kernel):
-    """Encode the gradients of the variables that the strategy gives a compressor.
+    """Encodes the gradients of the variables to which the strategy gives a compressor.
 
     Attributes:
         strategy: Says which.

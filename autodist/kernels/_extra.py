@@ -19,12 +19,12 @@ class ExtraKernel(Named, Kernel, abc.ABC):
     """A kernel of another package, which every run of a machine that has the package applies.
 
     A concrete one is a frozen dataclass whose fields have defaults. It takes the graph of one worker and returns it
-    rewritten, or as it is where there is nothing for it to do. All workers get the same kernels, and no kernel may
-    count on the others' graphs.
+    rewritten, or unchanged where there is nothing to do. All workers get the same kernels, and no kernel may rely on
+    the graphs of other workers.
     """
 
     name: ClassVar[str]
-    """That of its entry point and of its class; messages and dumped graphs are called by it."""
+    """The name of its entry point and class, which messages and dumped graphs use."""
 
     after: ClassVar[str]
     """Name of the kernel of ours that it follows, such as ``"replicate"``. After ``"place"`` it sets devices itself."""
@@ -48,7 +48,7 @@ def extra_kernels() -> tuple[ExtraKernel, ...]:
 
 
 def insert(kernels: Sequence[Kernel], extras: Sequence[ExtraKernel]) -> tuple[Kernel, ...]:
-    """The kernels with each of the others behind the one that it names; several at one place by name.
+    """The kernels, with each extra one after the kernel that it names; several after one kernel are sorted by name.
 
     Raises:
         StrategyError: One of them names a place that does not exist.

@@ -20,8 +20,8 @@ class Layout:
         rank: This worker, 0 is the chief.
         hosts: Names of all hosts, in rank order; one worker each.
         replicas: Per rank, the devices that hold a copy of the graph; none for a host that only serves variables.
-        server: Whether this worker's session is one of a TensorFlow server, as TensorFlow's collectives need it.
-            Nothing else goes over these servers: no worker runs what is on the device of another.
+        server: Whether this worker's session is one of a TensorFlow server, which TensorFlow's collectives need.
+            These servers do nothing else: no worker runs nodes on the device of another.
         groups: Into how many groups replicas fall, one after the other, each of which has all parts of tiled
             variables. Between groups the batch is cut, as it is between replicas otherwise.
         first_rank: Where this is the layout of one group, the worker that is its first, among all.
@@ -93,7 +93,7 @@ class Layout:
         return f"/job:{job}/replica:0/task:{task}/device:{parsed.kind}:{parsed.index}"
 
     def at_home(self, device: str, rank: int) -> str:
-        """A worker's own name for a device of its own, which :meth:`tf_device` names for others."""
+        """A worker's own name for one of its devices, given the name by :meth:`tf_device` that others use."""
         own = "/job:localhost/replica:0/task:0/"
         return device if self.server else device.replace(f"/job:worker/replica:0/task:{rank}/", own)
 
@@ -108,7 +108,7 @@ class Layout:
 
     @property
     def main_device(self) -> str:
-        """That of this worker."""
+        """The main device of this worker."""
         return self.main_device_of(self.rank)
 
     def replica_device(self, replica: int) -> str:

@@ -29,7 +29,7 @@ from autodist.kernels.tile import MadeForTiles, OwnParts
 from autodist.strategies import Strategy
 
 _MOST_TOLD = 20
-"""Lines of an error, of which a kernel that fails may have thousands."""
+"""The most lines that an error message lists: a kernel that fails may have thousands of problems."""
 
 Observer = Callable[[str, DistributedGraph], None]
 
@@ -43,9 +43,9 @@ class KernelTiming:
 
 
 PREPARATIONS: tuple[Preparation, ...] = (
-    # It plans with whole variables, as costs do.
+    # This pass plans with whole variables, as costs do.
     MadeForTiles(),
-    # All that follows (factors, replicas, servers, collectives) knows whole variables only.
+    # All passes that follow (factors, replicas, servers, collectives) know whole variables only.
     Partition(),
     # A shard's gradient may have factors as well. Replicas then join two tensors of rows instead of a gradient.
     FactorGradients(),
@@ -64,10 +64,10 @@ def prepare(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, St
 
 
 def check_order(passes: Iterable[Pass]) -> None:
-    """See that each pass comes after those that provide what it needs.
+    """Check that each pass comes after those that provide the facts that it needs.
 
     Raises:
-        GraphError: Says which does not.
+        GraphError: A pass does not; the message names it.
     """
     every, provided = list(passes), set[Fact]()
     for one in every:
@@ -140,16 +140,16 @@ def _ours(
     """Our own kernels in their order; see :func:`kernels_for`."""
     # Each has its place because of its neighbours:
     return (
-        # Parts of variables have names by now; servers, and what reads them, must know what other steps have decided.
+        # Parts of variables have names by now; servers and their readers must know what other steps have decided.
         Settle(placement),
         # First of those that change nodes: all others work on what replicas have joined, where workers are to meet.
         Replicate(graph, gradient_reduction, strategy.is_asynchronous),
-        # Parts of tiled variables need no point to meet; what belongs to those of other workers goes before it is seen.
+        # Parts of tiled variables need no points. Nodes for other workers' parts go before later kernels see them.
         OwnParts(strategy),
         *(() if overlap else (InTurn(),)),
         # Hosts' sums must be there before they are encoded: what leaves a host is one message, not one per replica.
         LocalAggregation(strategy),
-        # Encoders take the place of a gradient by what arrives of it. Whoever carries it then sees a message.
+        # Encoders replace gradients by messages, which are all that servers and collectives see afterwards.
         Encode(strategy, step, container),
         # Servers take the points that they serve, before anything is left to collectives.
         AsynchronousServers(strategy, step, container),
@@ -162,11 +162,11 @@ def _ours(
         AllReduceGradients(strategy, step),
         BroadcastFactors(strategy, step),
         AllReduceState(strategy, step),
-        # Whom workers wait for is known by now, and none of it may wait for an update of another variable.
+        # It is known by now for whom workers wait, and no such node may wait for an update of another variable.
         *((UpdatesInTurn(),) if updates_in_turn else ()),
         # Only now does every node exist that needs a device; handles of variables get theirs as well.
         Place(container),
-        # What is placed on another worker's device, which has no TensorFlow server, is asked for instead.
+        # Workers ask for the nodes that are placed on another worker's device, which has no TensorFlow server.
         Requests(step),
         Prune(),
     )
@@ -204,7 +204,7 @@ def rewrite(
 
 @contextlib.contextmanager
 def _garbage_waits() -> Iterator[None]:
-    """No garbage collection meanwhile.
+    """Keep garbage collection off inside this context.
 
     Kernels make many objects and no cycles. Each full collection that this sets off looks in vain through all that
     TensorFlow's tracing has left behind, which on a large graph takes as long as a kernel.
@@ -219,9 +219,9 @@ def _garbage_waits() -> Iterator[None]:
 
 
 def _check(kernel: Kernel, graph: DistributedGraph) -> None:
-    """A kernel's result has no node twice, no input from nowhere, and delivers what it promises.
+    """Check that a kernel's result has unique nodes, all inputs, and all tensors and nodes that it promises.
 
-    The editor has seen to the first two, unless a kernel of others went round it.
+    The editor has checked the first two, unless an extra kernel has not used it.
 
     Raises:
         GraphError: Lists everything that is wrong.

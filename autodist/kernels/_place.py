@@ -17,7 +17,7 @@ def runs_at_home(op: str) -> bool:
 
 
 def stays_at_home(node: Any, position: int) -> bool:
-    """Whether what a node takes at a position is the value of a variable which it goes to itself."""
+    """Whether a node's input at a position is a variable's value and the node runs where the variable lives."""
     return position == 0 and runs_at_home(node.op)
 
 
@@ -63,7 +63,7 @@ class Place(Kernel):
     ) -> str | None:
         """The device of the variables that a node touches, None if it touches none."""
         if node.op in BRANCHES | LOOPS and node.name not in analysis.writes:
-            return None  # what it computes is this worker's, wherever the values are that it looks up
+            return None  # it runs on this worker, wherever the values that it looks up are
         touched = analysis.touched(node)
         inputs = data_inputs(node)
         if not touched and runs_at_home(node.op) and inputs:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from autodist.kernels._base import Layout
 
 HANDLES = frozenset({"FIFOQueueV2", "VarHandleOp"})
-"""Ops that find what has a name in the session; each finds the same."""
+"""Ops that find a resource by its name in the session, so that each copy finds the same one."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Question:
 
     Attributes:
         name: Unlike that of any other question.
-        tensors: How many a question has.
-        answers: How many an answer has.
+        tensors: How many tensors a question has.
+        answers: How many tensors an answer has.
         node: What the asked worker runs for each question, by its name in the graph of :class:`QuestionSet`.
     """
 
@@ -39,8 +39,8 @@ class QuestionSet:
 
     Attributes:
         rank: The worker that answers.
-        graph_def: What it runs for that; devices are named as it names its own.
-        questions: What is asked.
+        graph_def: The graph that it runs to answer; devices are named as the worker names its own.
+        questions: The questions.
     """
 
     rank: int
@@ -57,7 +57,7 @@ class QuestionSet:
 
     @classmethod
     def from_json(cls, told: Any) -> QuestionSet:
-        """The other way round."""
+        """The questions that :meth:`to_json` described."""
         import tensorflow as tf
 
         graph_def = tf.compat.v1.GraphDef.FromString(base64.b64decode(told["graph"]))
@@ -69,10 +69,10 @@ class WantedNodes:
     """Nodes that another worker is to run for a question.
 
     Attributes:
-        nodes: In an order in which each comes after what it takes.
+        nodes: The nodes, inputs before consumers.
         given: The dtype of each tensor that they take from the asking worker.
-        results: The tensors that are wanted of them, with their dtypes.
-        ends: The nodes that have run when there is an answer.
+        results: Those of their tensors that are wanted, with their dtypes.
+        ends: The nodes that have to run before the answer is sent.
     """
 
     nodes: Sequence[Any]
@@ -111,8 +111,8 @@ class QuestionBuilder:
             name: Name of the node.
             owner: The worker that answers.
             wanted: What it is to run.
-            waits: What comes before, as control inputs.
-            below: What whole numbers that are given must be below; -1 for anything.
+            waits: The nodes that precede it, as control inputs.
+            below: An upper limit that whole numbers in the question must be below; -1 for no limit.
         """
         inputs = list(wanted.given) or [self.nodes.constant(f"autodist/question/{name}", True, "bool")]
         self.nodes.add(
@@ -127,7 +127,7 @@ class QuestionBuilder:
         )
 
     def answered(self, name: str, owner: int, wanted: WantedNodes) -> str:
-        """Have a worker answer a question, and return what the question is called; one without tensors has a bool."""
+        """Have a worker answer a question; returns the question's name. A question without tensors sends a bool."""
         questions, nodes = self._questions.setdefault(owner, []), self._answering.setdefault(owner, NodeList())
         prefix, called = f"question_{len(questions)}", f"{self._step}/asked_by_{self._layout.rank}/{name}"
         nodes.device = self._layout.at_home(self._layout.main_device_of(owner), owner)

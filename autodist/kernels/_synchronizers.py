@@ -16,9 +16,9 @@ S = TypeVar("S", bound=Synchronizer)
 
 
 def given_to(kind: type[S], strategy: Strategy, variable: str | None) -> S | None:
-    """A variable's synchronizer, if it is of a kind: exactly of it, for what is derived from it has other kernels.
+    """A variable's synchronizer, if it is of exactly this class: derived classes have other kernels.
 
-    Gradients of a part of a tiled variable are those of what synchronizes it between groups of replicas.
+    For a tiled variable it is also the synchronizer of its parts between groups of replicas, if that is of the class.
     """
     if variable is None:
         return None
@@ -38,15 +38,15 @@ class SynchronizerKernel(ExtraKernel, Generic[S]):
     after: ClassVar[str] = "all-reduce"
 
     synchronizer: ClassVar[type[Synchronizer]]
-    """Whose gradients it has meet."""
+    """The synchronizer whose gradients it joins."""
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
-        """Without a strategy there is nothing to do."""
+        """The graph unchanged: without a strategy there is nothing to do."""
         return graph
 
     @abc.abstractmethod
     def meet(self, graph: DistributedGraph, points: Sequence[tuple[SyncPoint, S]], step: str) -> DistributedGraph:
-        """The graph with what becomes of gradients at these points; there are other workers.
+        """The graph in which the workers' gradients are joined at these points; there is more than one worker.
 
         Args:
             graph: That of one worker.
@@ -86,7 +86,7 @@ def bound(kernels: Sequence[Kernel], strategy: Strategy, step: str) -> tuple[Ker
 
 
 def refuse_orphans(strategy: Strategy, kernels: Iterable[Kernel]) -> None:
-    """See that for each synchronizer of a strategy there is a kernel.
+    """Check that there is a kernel for each synchronizer of a strategy.
 
     Raises:
         StrategyError: There is none for some.

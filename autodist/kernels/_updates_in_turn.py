@@ -1,4 +1,4 @@
-"""Updates in turn: where memory is short, one update after another, as each works in about what it changes."""
+"""Updates in turn: where memory is short, updates run one after another, since each needs memory for its variable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Update:
 
     Attributes:
         size_bytes: The size of the variable.
-        begins: The nodes that take what is made elsewhere.
+        begins: The nodes with inputs from outside the update.
         writes: The nodes that change the variable or its slots.
     """
 
@@ -33,11 +33,11 @@ class _Update:
 
 @dataclass(frozen=True)
 class UpdatesInTurn(Kernel):
-    """Have this worker's updates wait for each other, that whose gradient exists first at the front.
+    """Have this worker's updates wait for each other, in the order in which their gradients exist.
 
-    As many of them run at once as change no more bytes than the largest does alone. What belongs to several variables
-    (the norm of all gradients), what workers meet in, and what a later gradient needs waits for nothing new: so no
-    update waits for itself, or for another worker that waits for this one.
+    As many run at once as change no more bytes together than the largest one alone. Nodes that belong to several
+    variables (the norm of all gradients), at which workers meet, or which a later gradient needs do not wait for
+    anything new: so no update waits for itself, or for another worker that waits for this one.
     """
 
     name: ClassVar[str] = "updates-in-turn"
@@ -99,7 +99,7 @@ def _begins(nodes: dict[str, Any], region: set[str]) -> Iterator[str]:
 
 
 def _regions(graph: DistributedGraph, analysis: StepAnalysis, own: list[Variable]) -> dict[int, set[str]]:
-    """By number of a variable, the nodes behind its gradient that lead to its update and to no other gradient."""
+    """By number of a variable, the nodes after its gradient that lead to its update and to no other gradient."""
     marks = {node_of(t) for v in graph.variables for gradient in v.gradients for t in gradient.tensors}
     leads_to = _leading(analysis, _bits(graph, analysis, own) | dict.fromkeys(marks, 1 << len(own)))
     number_of = {1 << number: number for number in range(len(own))}
@@ -114,7 +114,7 @@ def _regions(graph: DistributedGraph, analysis: StepAnalysis, own: list[Variable
 
 
 def _bits(graph: DistributedGraph, analysis: StepAnalysis, own: list[Variable]) -> dict[str, int]:
-    """By node that changes variables, the bits of those whose updates it is a part of; one bit for all of others."""
+    """By node that changes variables, the bits of own variables in whose update it is; one bit for all others."""
     numbers = {variable.name: number for number, variable in enumerate(own)}
     trained = {variable.name for variable in graph.variables if variable.gradients}
     bits: dict[str, int] = {}

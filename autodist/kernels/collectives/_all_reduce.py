@@ -22,14 +22,14 @@ from autodist.kernels.collectives._bit_packing import from_words, num_words, to_
 from autodist.strategies import AllReduceSynchronizer, Strategy, Synchronizer
 
 _JOINED_BYTES = 4 << 10
-"""Up to which a tensor costs more as a message of its own than by waiting for others."""
+"""The size up to which a tensor costs more as a message of its own than by waiting for others."""
 _BUFFER_BYTES = 16 << 10
 _NUMBERS = re.compile("b?float|u?int")
 
 
 @dataclass(frozen=True)
 class AllReduceGradients(Kernel):
-    """Put all-reduces into the gradients of the variables that the strategy gives to AllReduce.
+    """Adds all-reduces to the gradients of the variables that the strategy gives to AllReduce.
 
     Attributes:
         strategy: Says which variables, in which groups, by which communicator.
@@ -57,7 +57,7 @@ class AllReduceGradients(Kernel):
 
 @dataclass(frozen=True)
 class AllReduceState(Kernel):
-    """Join what is no gradient: sizes, losses, metrics, statistics; those of one dtype and layer in few buffers.
+    """Joins all but gradients: sizes, losses, metrics, statistics; those of one dtype and layer in few buffers.
 
     Attributes:
         strategy: Says by which communicator.
@@ -80,7 +80,7 @@ class AllReduceState(Kernel):
                 groups.setdefault(label, (carrier, []))[1].append(point)
         if graph.layout.world_size == 1:
             return graph
-        # One server alone may take what is made from it, a whole gradient or an update, but all workers have to meet.
+        # Perhaps only one server needs the result, for a whole gradient or an update, but all workers have to meet.
         met = [name for _, points in groups.values() for point in points for name in point.synced]
         return _reduced(graph, groups, self.step).replace(effects=(*graph.effects, *met))
 
@@ -90,14 +90,14 @@ def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoin
 
     Args:
         graph: G.
-        groups: By label, what carries the points, and these.
+        groups: By label, the communicator and the points that it carries.
         step: Name of the compiled step.
     """
     if graph.layout.world_size == 1 or not groups:
         return graph
     nodes = graph.edit(graph.layout.main_device)
     inputs: dict[str, str] = {}
-    sizes: dict[str, dict[str, int]] = {}  # of what is not joined, by carrier
+    sizes: dict[str, dict[str, int]] = {}  # gathered points, by carrier
     for label, (carrier, points) in groups.items():
         place = graph.layout.place(step, points[0].members)
         carry = carriers.get(carrier).communicator(place)
@@ -125,7 +125,7 @@ def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoin
 
 
 def _among(point: SyncPoint) -> str:
-    """The end of a label, for what some of the workers join."""
+    """The suffix of a label for points that only some of the workers join."""
     return "" if point.members is None else f"/among_{'_'.join(map(str, point.members))}"
 
 
@@ -141,14 +141,14 @@ def _scattered(
 
 
 def _size_bytes(point: SyncPoint) -> int | None:
-    """Bytes of numbers of a static shape; None of anything else."""
+    """The size of a point's tensors of numbers with static shapes; None for any other point."""
     sizes = [size for size in point.shapes[0] or () if size is not None]
     is_known = point.shapes[0] is not None and len(sizes) == len(point.shapes[0])
     return prod(sizes) * itemsize(point.dtypes[0]) if is_known and _NUMBERS.match(point.dtypes[0]) else None
 
 
 def _messages(points: Sequence[SyncPoint], joins_all: bool) -> Iterator[tuple[str, list[SyncPoint]]]:
-    """Points that travel together, with an end for the name: all of known sizes, or small ones one after the other."""
+    """Points that travel together, with a suffix for the name: all of known sizes, or successive small ones."""
     if not joins_all:
         yield from ((f"/{together[0].name}", together) for together in _buffers(points))
         return
@@ -164,7 +164,7 @@ def _buffers(points: Iterable[SyncPoint]) -> Iterator[list[SyncPoint]]:
     filled = 0
     for point in points:
         size = _size_bytes(point)
-        is_urgent = point.variable is None and point.awaited  # others may exist only when the step has gone on
+        is_urgent = point.variable is None and point.awaited  # other points may exist only later in the step
         if size is None or size > _JOINED_BYTES or is_urgent:
             yield [point]
             continue

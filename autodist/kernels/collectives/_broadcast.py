@@ -44,7 +44,7 @@ class BroadcastFactors(Kernel):
 
 
 def _gathered(nodes: NodeList, point: SyncPoint, carry: Communicator) -> dict[str, str]:
-    """Every worker's pairs; returns what each synced node reads from now on."""
+    """Add the gathering of every worker's pairs; returns what each synced node reads from now on."""
     name = f"autodist/broadcast/{point.name}"
     if len(set(point.dtypes)) == 1:
         return _side_by_side(nodes, name, point, carry)

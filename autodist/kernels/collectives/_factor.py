@@ -36,14 +36,14 @@ from autodist.strategies import Strategy, VariableConfig
 
 @dataclass(frozen=True)
 class FactorGradients(Preparation):
-    """Mark factors where the strategy asks for them, and take that out of the strategy."""
+    """Marks factors where the strategy asks for them, and removes the request from the strategy."""
 
     name: ClassVar[str] = "factor-gradients"
     needs: ClassVar[frozenset[Fact]] = frozenset({Fact.SHARDS})
     provides: ClassVar[frozenset[Fact]] = frozenset({Fact.FACTORS})
 
     def apply(self, graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
-        """See the class; what S wants to be factored has factors."""
+        """See the class; every gradient that S asks to factor can be factored."""
         wanted = {config.variable for config in strategy.variables if config.is_factored}
         if not wanted:
             return graph, strategy
@@ -81,7 +81,7 @@ class _Factoring:
         return replace(variable, gradients=gradients)
 
     def _gradient(self, gradient: FactoredGradient) -> list[Gradient]:
-        """Put marks before the products, and what follows them behind."""
+        """Put marks before the products, and copies of the products and the tail after them."""
         out = self.editor
         prefix = f"autodist/factors/{gradient.mark}"
         mark = self._source.analysis.marks[gradient.mark]
@@ -93,7 +93,7 @@ class _Factoring:
             right = _marked(out, f"{name}/right", product, product.right, replace(mark, part="right"))
             made[product.node] = _product(out, name, product, left, right)
             parts.append(Gradient(left=left, right=right))
-        for tail in gradient.tail:  # the old ones remain for whoever else reads them
+        for tail in gradient.tail:  # the old ones remain for their other readers
             node = out[tail]
             inputs = [tensor if tensor.startswith("^") else made.get(node_of(tensor), tensor) for tensor in node.input]
             made[tail] = out.clone(node, f"{prefix}/{tail}", inputs, device=node.device, without=())
@@ -121,7 +121,7 @@ def _rows(out: NodeList, name: str, factor: Factor, dtype: str) -> str:
 
 
 def _places(out: NodeList, name: str, width: int, ids: Ids) -> str:
-    """The places of ones; those outside of a row become -1, whose row is added nowhere."""
+    """The places of ones; those outside a row become -1, for which nothing is added."""
     place = out.cast(f"{name}/ids", ids.tensor, ids.dtype, "int64")
     none, end = out.constant(f"{name}/none", -1, "int64"), out.constant(f"{name}/end", width, "int64")
     is_within = out.add("Less", f"{name}/is_within", [place, end], T="int64")

@@ -1,4 +1,4 @@
-"""In turn: no gradient leaves before all of them exist, so that computing and communicating don't overlap.
+"""In turn: no gradient is sent before all of them exist, so that computing and communicating don't overlap.
 
 Only for measuring what their overlap (wait-free back-propagation; thesis chapter 3) is worth.
 """

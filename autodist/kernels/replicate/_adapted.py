@@ -1,4 +1,4 @@
-"""Differences in a replica's copy of a node, because it has a part of what the node has."""
+"""Adapts a replica's copy of a node to the part of the node's tensors that the replica has."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from autodist.graph.layouts import Dim, PartChange
 
 
 def adapt(copy: Any, change: PartChange, tensors: Sequence[str], nodes: dict[str, Any], out: NodeList) -> None:
-    """Have a copy do what a part needs.
+    """Change a copy so that it computes a part.
 
     Args:
         copy: The copy, with its inputs.
         change: The attributes and the constants that it gets instead of the node's.
-        tensors: What the node is given.
+        tensors: The inputs of the node.
         nodes: The nodes of the step.
         out: Where to add nodes.
     """

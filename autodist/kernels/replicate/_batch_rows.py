@@ -19,11 +19,11 @@ class FirstRows:
         layout: This worker among all.
         counts: The numbers of rows of all replicas of all workers, in their order.
         name: What the names of the nodes begin with.
-        prefix: The same of those of replicas' first rows.
+        prefix: What the names of the nodes of local replicas' first rows begin with.
 
     Attributes:
         firsts: The first row of each replica of all workers.
-        ends: One past its last.
+        ends: One past the last row of each replica of all workers.
     """
 
     def __init__(self, out: NodeList, layout: Layout, counts: str, name: str, prefix: str = "autodist") -> None:
@@ -49,7 +49,7 @@ def entry_of(out: NodeList, name: str, vector: str, at: int) -> str:
 
 
 class BatchRows:
-    """Numbers of rows: of the batch, of each replica, and before each replica's.
+    """Adds nodes for the numbers of rows of the batch, of each replica, and before each replica's rows.
 
     Args:
         out: Where to add nodes.
@@ -100,7 +100,7 @@ class BatchRows:
         return self._own[replica]
 
     def count(self, factor: float, power: int, dtype: str) -> str:
-        """A number times a power of the size of the batch, as a scalar of a dtype."""
+        """A factor times a power of the batch size, as a scalar of a dtype."""
         key = ("count", factor, power, dtype)
         if key not in self._made:
             name = f"autodist/elements_{len(self._made)}"

@@ -1,4 +1,4 @@
-"""Random numbers of a replica's rows, those that one device draws for them, where they are drawn by a counter.
+"""Has a replica draw the random numbers that one device draws for the replica's rows, where a counter is used.
 
 The kernel makes a group of elements for each value of the counter, in order. So the counter skips the groups of the
 rows before, and numbers that are still drawn for these are cut off.
@@ -17,7 +17,7 @@ from autodist.graph.operators import meaning
 _SHAPE, _COUNTER = 0, 2
 """Inputs of ``StatelessRandomUniformV2`` and ``StatelessRandomNormalV2``."""
 _GROUP = {"float64": 2}
-"""Elements for each value of the counter; 4 of all other types."""
+"""Elements for each value of the counter, by dtype; 4 for all others."""
 
 
 def elements_of_rows(analysis: StepAnalysis, name: str) -> int | None:
@@ -60,8 +60,8 @@ class CounterBasedRandom:
         Args:
             node: The node of the step.
             copy: The copy, whose inputs are those of the replica: it is given the shape of the replica's rows.
-            replica: Which of this worker's.
-            each: How many numbers are drawn for a row.
+            replica: The number of the local replica.
+            each: How many numbers are drawn for each row.
 
         Returns:
             The tensor with the numbers of the replica's rows.
@@ -99,7 +99,7 @@ class CounterBasedRandom:
         return self._out.add(op, name, [number, constant], T=dtype)
 
     def _moved(self, name: str, counter: str, groups: str) -> str:
-        """A counter of two words, the low one first, this many values on."""
+        """A counter of two words, the low one first, advanced by a number of values."""
         by = self._out.cast(f"{name}/by", groups, "int64", "uint64")
         words = self._out.add("Unpack", f"{name}/words", [counter], num=2, T="uint64", axis=0)
         low = self._out.add("AddV2", f"{name}/low", [words, by], T="uint64")

@@ -1,4 +1,4 @@
-"""The needs of a step's contexts: the worker's, once per worker, and the replicas', once per replica."""
+"""The nodes of a step that are computed once per worker, and those that are computed once per replica."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from autodist.graph.operators import Kind, is_kind
 
 
 class NodeDemand:
-    """Which nodes each context needs, and where replicas meet.
+    """The nodes that the worker and its replicas need, and the tensors at which replicas meet.
 
     Attributes:
         analysis: The step.
         worker: What is computed once per worker.
         replica: What is computed once per replica.
-        cuts: The tensors that are joined, and as what.
-        inexact: By node whose value can't be made that of one device, what it becomes.
+        cuts: The tensors that are joined, each with the scaling by which they are.
+        inexact: By node whose joined value differs from that of one device, the scaling by which it is joined.
         intermediate: Marks whose gradients replicas compute with.
     """
 
@@ -47,7 +47,7 @@ class NodeDemand:
 
     @cached_property
     def taken(self) -> dict[str, tuple[str, ...]]:
-        """By gradient that depends on the batch, what it was taken of; itself if no tape has taken it."""
+        """By gradient that depends on the batch, the differentiated tensors; itself if no tape has taken it."""
         marks = sorted(self.cuts.keys() & self.analysis.marks.keys())
         by_tensors = (name for name in self.analysis.by_tensors if name in self.cuts or name in self.replica)
         return {name: self.analysis.taken_of(name) for name in (*marks, *by_tensors)}
@@ -153,7 +153,7 @@ class NodeDemand:
         return {name: lengths.get(m.gradient, 0) for name, m in marks.items() if m.part == "indices"}
 
     def _inexact(self, tensor: str) -> BatchScaling:
-        """How the replicas' values of a tensor become one that is not that of one device."""
+        """The scaling by which replicas' values of a tensor are joined to one that differs from that of one device."""
         shape = tensor_shape(self.analysis.nodes, tensor)
         dtype = tensor_dtype(self.analysis.nodes, tensor)
         chosen, way = BatchScaling.SAME, "the first replica's"

@@ -1,4 +1,4 @@
-"""Exchanges: a tensor that replicas share in one way, in the way in which it is needed."""
+"""Exchanges: bring a tensor from the layout in which it is computed to the one in which it is needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Exchanges:
         out: Where to add nodes.
         layout: This worker among all.
         rows: Where each replica's rows lie.
-        point: Has workers meet.
+        point: Adds a point of synchronization.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class Exchanges:
         """The tensors of the target: one for what is whole, else one per local replica.
 
         Args:
-            exchange: What is needed.
-            values: The tensors of the source.
+            exchange: The tensor, with its layouts before and after.
+            values: The tensors of the layout before.
         """
         tensor, source, target = exchange.tensor, exchange.source, exchange.target
         if isinstance(source, Tile) or isinstance(target, Tile):
@@ -60,7 +60,7 @@ class Exchanges:
         return [self._share_of(tensor, values[0], r) for r in range(len(self._layout.local_replicas))]
 
     def local_rows(self, tensor: str) -> str:
-        """The rows of this worker of a tensor that is gathered."""
+        """This worker's rows of a tensor that is gathered."""
         return f"autodist/local/{_label(tensor)}"
 
     # From whole tensors ----------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Exchanges:
         )
 
     def rows_once(self, tensor: str, value: str) -> list[str]:
-        """Rows that every worker has, to be put one after the other once: all on the first replica, none on others."""
+        """Rows that every worker has, to be concatenated over replicas: all on the first replica, none on others."""
         found, dtype = [], tensor_dtype(self._nodes, tensor)
         for replica in range(len(self._layout.local_replicas)):
             if self._layout.first_replica + replica == 0:
@@ -188,7 +188,7 @@ class Exchanges:
         return self._out.transpose(f"{gathered}/back", value, [front.index(d) for d in range(len(front))], dtype)
 
     def _behind(self, name: str, value: str, dtype: str, first: int = 1) -> str:
-        """The lengths of all dims but the first ones."""
+        """The lengths of all dims after the first ones."""
         shape = self._out.add("Shape", f"{name}/lengths", [value], T=dtype, out_type="int32")
         begin = self._out.constant(f"{name}/lengths/begin", [first], "int32")
         size = self._out.constant(f"{name}/lengths/size", [-1], "int32")

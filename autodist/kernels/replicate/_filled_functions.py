@@ -1,6 +1,6 @@
-"""Operators that need rows, inside loops and branches, of replicas that have none: see `_filled_rows`.
+"""Operators inside loops and branches that need rows, on replicas that have none: see `_filled_rows`.
 
-What a loop is given can't be filled as a whole: lists of tensors have no rows, and other values say how many there are.
+A loop's inputs can't all be filled: lists of tensors have no rows, and other inputs hold the number of rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from autodist.graph.operators import Access, Expression, Lengths, Signature, exp
 
 
 def fill_functions(library: Any) -> None:
-    """Have functions give operators that need rows a row of zeros where there is none, and take it away behind them.
+    """Have functions give operators that need rows a row of zeros where there is none, and remove its result.
 
     Args:
         library: The functions of a graph, which are changed.
@@ -46,7 +46,7 @@ def _fill(function: Any, nodes: dict[str, Any]) -> None:
 
 
 def _with_sizes(signature: Signature) -> Signature:
-    """For what moves a window: 1 for each unknown size, as in the gradient of a loop; sizes do not matter."""
+    """A signature with 1 for each unknown size, as in a loop's gradient: operators with windows need known sizes."""
     if not (rank := len(signature.list("strides"))):
         return signature
     inputs, outputs = (
@@ -71,7 +71,7 @@ def _rows(access: Access) -> str | None:
 
 
 def _with_rows(node: Any, nodes: dict[str, Any], expression: Expression, index: str, added: NodeList) -> dict[str, str]:
-    """Fill what a node takes; by each of its results, what is to be taken in its place."""
+    """Fill a node's inputs; returns, by result of the node, the tensor that replaces it."""
     from tensorflow.python.framework import op_def_registry
 
     tensors, operands = data_inputs(nodes[node.name]), enumerate(expression.inputs)
@@ -102,7 +102,7 @@ def _with_rows(node: Any, nodes: dict[str, Any], expression: Expression, index: 
 
 
 def _counted(node: Any, position: int, kind: str, added: NodeList) -> tuple[str, str]:
-    """How many rows an input has, in a vector of one, and how many are missing for one."""
+    """The number of rows of an input, and 1 if there are none, else 0; both as vectors of length 1."""
     name = f"{node.name}/rows"
     shape = added.add("Shape", f"{name}/shape", [node.input[position]], T=kind, out_type="int32")
     zero, one = (f"{added.constant(f'{name}/{n}', [n], 'int32')}:output:0" for n in (0, 1))

@@ -35,7 +35,7 @@ class FilledRows:
         self._made: dict[tuple[str, int], str] = {}
 
     def is_needed(self, node: Any, way: Way) -> bool:
-        """Whether a replica's copy of a node must have rows: one that gets their number gives as many."""
+        """Whether a replica's copy of a node must have rows; a copy whose input gives their number gives as many."""
         told = (entry for entries in way.lengths.values() for entry in entries)
         return meaning(node.op).needs_rows and not any(isinstance(entry, Rows) for entry in told)
 
@@ -54,7 +54,7 @@ class FilledRows:
         return self._made[value, replica]
 
     def emptied(self, made: str, tensor: str, cut: Cut, replica: int) -> str:
-        """As many rows of what comes of filled ones as the replica has."""
+        """As many rows of the result of filled inputs as the replica has."""
         row = self._row_along(tensor, cut)
         name = f"{made.replace(':', '_')}/emptied"
         begin = self._out.constant(f"{name}/begin", [0] * len(row), "int32")

@@ -32,7 +32,7 @@ class _GroupStart:
 
 
 class GroupJoins:
-    """Adds the nodes by which what a group has becomes a part of what all have.
+    """Adds the nodes that make a group's values parts of those of the whole batch.
 
     Args:
         meetings: Where groups meet.
@@ -55,7 +55,7 @@ class GroupJoins:
         """The numbers of rows of the replicas of this group.
 
         Args:
-            counts: Those of all replicas of all workers, in their order.
+            counts: The numbers of rows of all replicas of all workers, in their order.
             total: Name for the size of the batch, which may be fed.
         """
         size, name = self._layout.num_replicas // self._layout.groups, "autodist/group"
@@ -78,7 +78,7 @@ class GroupJoins:
         return self._shares.total
 
     def made(self, node: Any, copy: Any) -> str:
-        """The result of a node of a group, of which each of its workers computes all.
+        """The result of a node that each worker of a group computes whole.
 
         Args:
             node: The node of the step.
@@ -122,11 +122,11 @@ class GroupJoins:
         return synced
 
     def gradient(self, mark: str, tensor: str, dtype: str, replica: int = 0) -> str:
-        """The share of a group's gradient, or of a term of it, in that of the whole batch."""
+        """A group's gradient, or a term of it, weighted as a term of the gradient of the whole batch."""
         return self._weighted(f"{mark}/replica_{replica}", tensor, self._meetings.weights[mark], dtype)
 
     def part_of_worker(self, mark: str, tensor: str, dtype: str) -> str:
-        """The share of a worker in a gradient that each worker of its group has the same."""
+        """The weighted gradient, divided by the group's number of workers, if all of these have the same gradient."""
         weighted = self.gradient(mark, tensor, dtype)
         workers = self._out.constant(f"autodist/of_worker/{mark}/count", len(self._layout.members), dtype)
         return self._out.add("RealDiv", f"autodist/of_worker/{mark}", [weighted, workers], T=dtype)
@@ -136,9 +136,9 @@ class GroupJoins:
 
         Args:
             variable: The part.
-            marks: Those of the gradient: one, or those of its values and of their rows.
-            found: What this worker's group has.
-            shape: That of the part.
+            marks: The marks of the gradient: one, or those of its values and of its row numbers.
+            found: The gradient's tensors of this worker's group.
+            shape: The shape of the part.
         """
         dtypes = tuple(tensor_dtype(self._nodes, mark) for mark in marks)
         is_dense, parts = len(marks) == 1, [self._meetings.graph.analysis.marks[mark].part for mark in marks]
@@ -152,7 +152,7 @@ class GroupJoins:
         return SyncPoint(marks[0], variable, combine, local, marks, dtypes, shapes, members=self._layout.peers)
 
     def _weighted(self, label: str, tensor: str, kind: str, dtype: str) -> str:
-        """A group's values by their weight; without examples they count for nothing, even if they aren't numbers."""
+        """A group's values times their weight; without examples the product is 0, even if values are NaN."""
         factor = self._shares.scalar(kind, 0, dtype)
         is_whole = dtype.startswith(("int", "uint"))
         op = "Mul" if is_whole else "MulNoNan"

@@ -1,7 +1,7 @@
-"""Where groups of replicas meet in a step, each of which computes from its part of the batch what one replica would.
+"""Where groups of replicas meet in a step; each group computes from its part of the batch as one replica would.
 
-A group computes the loss of its own examples; what is made of all of them has a node of its own, by which the groups'
-values become that of the whole batch. Gradients have their marks.
+A group computes the loss of its own examples. Where a value of all examples is needed, a node is added, at which the
+groups' values become that of the whole batch. Gradients have their marks for that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class GroupMeetings:
     """A step that computes values of the whole batch from those of groups.
 
     Attributes:
-        graph: The step with nodes for that, which pass on what they are given as long as there is one group.
+        graph: The step with the added nodes, which pass on their input as long as there is one group.
         scalings: By such a node, how the groups' values become one.
         sizes: By such a node whose value is a shape, that shape, with None for what grows with the batch.
         weights: By mark of a gradient, ``share`` where it is that of a mean over the batch, ``active`` of a sum.
@@ -48,7 +48,7 @@ class GroupMeetings:
 
     @classmethod
     def of(cls, graph: TrainingGraph, demand: NodeDemand) -> GroupMeetings:
-        """Find them.
+        """Find where groups have to meet.
 
         Raises:
             NoPlanError: Groups can't compute the losses of their own examples so that all is as on one device.
@@ -76,7 +76,7 @@ def _refuse(graph: TrainingGraph, demand: NodeDemand) -> None:
 
 
 def _drawn_apart(demand: NodeDemand) -> list[str]:
-    """The nodes that draw for examples, and can't draw what one device does for those of a group."""
+    """The nodes that draw random numbers for examples, but not those that one device draws for a group's examples."""
     return [name for name in demand.draws if elements_of_rows(demand.analysis, name) is None]
 
 
@@ -119,7 +119,7 @@ class _Meetings:
         return weight
 
     def _meeting(self, tensor: str, scaling: BatchScaling) -> str:
-        """The value of the whole batch of what each group has of its own."""
+        """The value for the whole batch of a tensor of which each group has its own value."""
         node = self._nodes[node_of(tensor)]
         label = tensor.replace(":", "_")
         if scaling is BatchScaling.SUM and has_constant_part(self._analysis, tensor):
@@ -142,7 +142,7 @@ class _Meetings:
         return self._editor.add("Identity", name, [tensor], T=dtype, device=node.device)
 
     def _of_all(self, tensor: str) -> str:
-        """The tensor of the whole batch instead of what a group has."""
+        """The tensor of the whole batch that replaces a group's tensor."""
         found = self._met.get(normalize(tensor))
         if found is not None:
             return found
@@ -150,7 +150,7 @@ class _Meetings:
         return tensor if copy is None else tensor.replace(node_of(tensor), copy, 1)
 
     def _compute_of_all(self, name: str) -> None:
-        """Have a node compute from values of the whole batch: one that groups need as well, in a copy."""
+        """Have a node compute from values of the whole batch, or a copy of it if groups need the node as well."""
         node = self._nodes[name]
         given = [self._of_all(tensor) for tensor in data_inputs(node)]
         if name in self._analysis.marks or given == data_inputs(node):
@@ -163,7 +163,7 @@ class _Meetings:
             self._editor.set_inputs(name, [*given, *waits])
 
     def _take_of_all(self, name: str) -> None:
-        """Have a node of the groups take values of the whole batch where it is these that it wants."""
+        """Have a node of the groups take values of the whole batch in those inputs where it needs these."""
         node, demand = self._nodes[name], self._demand
         given = [t if demand.from_replica(t, name) else self._of_all(t) for t in data_inputs(node)]
         changed = [t for t, to in zip(data_inputs(node), given, strict=True) if t != to]

@@ -48,7 +48,7 @@ class ReplicaJoins:
         graph: The step before replication.
         out: Where to add nodes.
         gradient_reduction: ``auto``, ``mean`` or ``sum``.
-        own_state: Whether what is no gradient is joined over this worker's replicas only.
+        own_state: Whether values other than gradients are joined over this worker's replicas only.
         is_placed: Whether replicas need to know where in the batch their rows lie.
     """
 
@@ -82,7 +82,7 @@ class ReplicaJoins:
     def build(self) -> None:
         """Add the batch's shares, then all joins: small state first, gradients in backward order."""
         if not self.analysis.split:
-            return  # without a batch all workers compute the same, and have nothing to say to each other
+            return  # without a batch all workers compute the same, and exchange nothing
         local_rows = self._shares.add_rows(ROWS)
         if self._own_state:
             self._shares.add_guessed_total(TOTAL, local_rows, self._layout.num_replicas)
@@ -124,22 +124,22 @@ class ReplicaJoins:
         return f"replica_{replica}/{name}" + (f":{index}" if index > 0 else "")
 
     def factor(self, name: str, replica: int) -> tuple[str, str] | None:
-        """The factor, or divisor, of a gradient with which a replica goes on: the op and the number."""
+        """The op and the number by which a gradient is multiplied or divided that a replica computes with."""
         op = self._weights.exchanged(name)
         if op is None:
             return None
         return op, self._shares.scalar("share", replica, tensor_dtype(self.analysis.nodes, name))
 
     def borrowed(self, name: str, placeholder: Any) -> tuple[str, str]:
-        """A placeholder for an example of an input, and what replicas without any take of it.
+        """A placeholder for an example of an input, and the rows of it that replicas without examples take.
 
         Args:
             name: The input.
             placeholder: Its node in G.
         """
         dtype, shape = tensor_dtype(self.analysis.nodes, name), placeholder.attr["shape"].shape
-        # It is fed where it is needed alone. TensorFlow's optimizer may have something wait for what is fed in place of
-        # borrowed rows, and then computes these too: so they are always there, none of them.
+        # It is fed only where it is needed. TensorFlow's optimizer may make nodes wait for the feed that replaces the
+        # borrowed rows, and then computes these too: so there is always a default, without rows.
         sizes = [0, *(max(1, dim.size) for dim in shape.dim[1:])]
         none = self.out.constant(f"autodist/borrowed/{name}/none", np.zeros(sizes), dtype)
         example = self.out.add("PlaceholderWithDefault", f"autodist/borrowed/{name}", [none], dtype=dtype)
@@ -165,7 +165,7 @@ class ReplicaJoins:
 
     def _join_gradient(self, variable: str, marks: tuple[str, ...]) -> None:
         kinds = {self.analysis.marks[mark].part: mark for mark in marks}
-        # Replicas compute with an intermediate gradient, so all workers get it, whoever keeps the variable.
+        # Replicas compute with an intermediate gradient, so all workers get it, wherever the variable is.
         receiver = None if self.demand.intermediate & set(marks) else variable
         if "dense" in kinds:
             self._join_dense_gradient(receiver, kinds["dense"], self._shapes[variable])
@@ -226,7 +226,7 @@ class ReplicaJoins:
         self._point(marks[0], variable, Combine.CONCAT, local, dtypes, tuple(shapes), marks, parts)
 
     def _join_in_step(self, name: str) -> None:
-        """A gradient that the replicas go on with."""
+        """Join a gradient that the replicas compute with."""
         nodes, source = self.analysis.nodes, self.analysis.nodes[name].input[0]
         dtype, shape = tensor_dtype(nodes, name), tensor_shape(nodes, name)
         local = self._weighted_sum(name, source, self._weights.behind(name), dtype)
@@ -274,7 +274,7 @@ class ReplicaJoins:
         ]
 
     def _term(self, name: str, tensor: str, weight: str, share: str, dtype: str, replica: int) -> str:
-        """One replica's part of a sum. What does not depend on the batch is a part of each, so it counts by share."""
+        """One replica's term of a sum. Terms that do not depend on the batch, which all have, are weighted by share."""
         node = self.analysis.nodes[node_of(tensor)]
         if weight == "active" and has_constant_part(self.analysis, tensor):
             terms = enumerate(data_inputs(node))
@@ -286,7 +286,7 @@ class ReplicaJoins:
         return self._times(name, self.replica_tensor(tensor, replica), factor, dtype, replica)
 
     def _times(self, name: str, tensor: str, factor: str, dtype: str, replica: int) -> str:
-        """A replica's values by a factor; without examples they count for nothing, even if they aren't numbers."""
+        """A replica's values times a factor; without examples the product is 0, even if values are NaN."""
         is_whole = dtype.startswith(("int", "uint"))
         return self.out.add(
             "Mul" if is_whole else "MulNoNan",
@@ -355,7 +355,7 @@ def has_constant_part(analysis: StepAnalysis, tensor: str) -> bool:
 
 
 def with_layers(graph_def: Any, points: Sequence[SyncPoint]) -> tuple[SyncPoint, ...]:
-    """The points with their layers, and whether others lie behind them: a point lies after such of lower layers only.
+    """The points with their layers, and whether others depend on them: a point depends on those of lower layers only.
 
     Gradients have one layer, unless one depends on another: it comes after that of the last state on their way,
     so that what the replicas join in the middle of a step does not part the groups in which gradients travel.

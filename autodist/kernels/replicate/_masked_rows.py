@@ -15,7 +15,7 @@ _NONE = -1
 class MaskedRows:
     """Adds the nodes that make numbers of rows those of a replica's part.
 
-    As on one device, a number that no part has is an error.
+    As on one device, a row number that is in no part is an error.
 
     Args:
         nodes: The flat step, by name.

@@ -22,7 +22,7 @@ from autodist.kernels.replicate._batch_rows import BatchRows
 from autodist.kernels.replicate._tile_exchange import Point
 
 _MOST_REPLICAS = 8
-"""Each replica's moments go to all others: with many of them, two sums are less to send."""
+"""Each replica's moments go to all others: with more replicas than this, two sums send less."""
 _DTYPES = ("float32", "float64")
 
 
@@ -33,8 +33,8 @@ class Moments:
     Attributes:
         mean: Its node.
         variance: Its node.
-        given: The tensor with the examples, whose moments they are.
-        dims: The tensor that says over which dims.
+        given: The tensor with the examples whose moments they are.
+        dims: The tensor with the dims over which they are taken.
     """
 
     mean: str
@@ -49,7 +49,7 @@ def moments_in(nodes: dict[str, Any], plan: BatchPlan, num_replicas: int) -> dic
     Args:
         nodes: The flat step, by name.
         plan: How its tensors are shared.
-        num_replicas: Among how many replicas.
+        num_replicas: The number of replicas.
     """
     if not 1 < num_replicas <= _MOST_REPLICAS or plan.tiled.parts:
         return {}
@@ -58,7 +58,7 @@ def moments_in(nodes: dict[str, Any], plan: BatchPlan, num_replicas: int) -> dic
 
 
 def _is_put_together(nodes: dict[str, Any], plan: BatchPlan, name: str) -> bool:
-    """Whether a node is a mean over the examples of which every worker needs all."""
+    """Whether a node is a mean over the examples that every worker needs whole."""
     return (
         nodes[name].op == "Mean"
         and tensor_dtype(nodes, name) in _DTYPES
@@ -113,10 +113,10 @@ class MomentsOfReplicas:
         """The mean and the variance of all rows.
 
         Args:
-            pair: Which.
+            pair: The mean and the variance.
             given: The tensor whose moments they are, by local replica.
             means: By local replica, its part of the mean: the sum of its elements over the number of all.
-            dims: Over which dims.
+            dims: The tensor with the dims over which they are taken.
         """
         size = prod(size for size in self.plan.shapes.shape(pair.mean) or () if isinstance(size, int))
         dtype = tensor_dtype(self.nodes, pair.mean)

@@ -13,18 +13,18 @@ from autodist.kernels.replicate._warnings import inexact_of
 
 
 def writes_by_replicas(demand: NodeDemand) -> list[str]:
-    """The nodes that change variables while they compute something of each example."""
+    """The nodes that change variables while they compute a value for each example."""
     return [name for name in demand.analysis.writes if name in demand.replica]
 
 
 def counted_draws(demand: NodeDemand) -> dict[str, int]:
-    """The draws of which replicas can have those of their own rows, with how many numbers a row has."""
+    """The random operators whose numbers replicas can draw for their own rows, with the count of numbers per row."""
     found = {name: elements_of_rows(demand.analysis, name) for name in demand.draws}
     return {name: each for name, each in found.items() if each is not None}
 
 
 def refuse_apart(graph: TrainingGraph, demand: NodeDemand, error: NoPlanError) -> None:
-    """Refuse a step that replicas can't share tensor by tensor, if they would differ from one device without that.
+    """Refuse a step that replicas can't share tensor by tensor, if its results would differ from those of one device.
 
     Args:
         graph: The step.
@@ -32,8 +32,8 @@ def refuse_apart(graph: TrainingGraph, demand: NodeDemand, error: NoPlanError) -
         error: Why they can't share it.
 
     Raises:
-        CaptureError: They would.
-        FixedRowsError: It is for batches of one size only, of which each has fewer.
+        CaptureError: The results would differ.
+        FixedRowsError: The step is for one number of rows only, and each replica has fewer.
     """
     if graph.fixed_rows is not None:
         raise FixedRowsError(
@@ -60,7 +60,7 @@ def refuse_apart(graph: TrainingGraph, demand: NodeDemand, error: NoPlanError) -
 
 
 def refuse_writes(analysis: StepAnalysis, demand: NodeDemand, graph: TrainingGraph) -> None:
-    """Refuse what gives each replica's examples a value, and changes a variable on the way."""
+    """Refuse nodes that compute a value for each example and change a variable at the same time."""
     for name in writes_by_replicas(demand):
         node, handles = analysis.nodes[name], analysis.writes[name].handles
         changed = ", ".join(f"`{v.name}`" for v in graph.variables if v.handle in handles)

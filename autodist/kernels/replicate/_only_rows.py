@@ -5,17 +5,17 @@ from __future__ import annotations
 from autodist.graph import NodeList
 
 OTHER_ROWS = "autodist: the parts of the batch that the workers have are together not the rows that the step is for,"
-"""How the error begins that ends a step that was traced for one number of rows."""
+"""The begin of the error message that ends a step if it was traced for another number of rows."""
 
 
 def only_rows(out: NodeList, rows: str, counts: str, expected: int) -> tuple[str, str]:
-    """The numbers of rows, if the whole batch has as many as the step is for; else the step fails with a word.
+    """The numbers of rows, if the whole batch has as many as the step is for; else the step fails with a message.
 
     Args:
         out: Where to add nodes.
         rows: The numbers of rows of the local replicas.
-        counts: Those of all replicas of all workers.
-        expected: What the step is for.
+        counts: The numbers of rows of all replicas of all workers.
+        expected: The number of rows that the step is for.
 
     Returns:
         The numbers of the local replicas, and the node that fails.

@@ -39,7 +39,7 @@ PICKED = (
     "each replica has a part of the batch, whose rows have other numbers: write `tf.shape(x)[0]` for the number of "
     "rows; to pick examples, give the step a weight for each of them, 0 or 1, `tf.reduce_sum(weights * losses)`"
 )
-"""The alternative to picking examples by their numbers."""
+"""The advice on picking examples by their numbers."""
 
 _NUMBERS = (
     "each replica gets a part of the batch, with fewer rows: write `tf.shape(x)[0]` for their number, -1 for it in "
@@ -64,8 +64,8 @@ _PER_ROW = (
 
 _NODE = re.compile(r"\{\{node ([^}]+)\}\}|Node '([^']+)'")
 _SAID = "_output_shapes attribute inconsistent"
-"""In TensorFlow's error where the program, not an op, has said which shape a tensor has."""
-_MOST_LOOKED_AT = 400  # nodes; what is said of others would be far-fetched
+"""Part of TensorFlow's error message if the program, not an op, has set the shape of a tensor."""
+_MOST_LOOKED_AT = 400  # nodes; tensors that are farther away are unlikely causes
 
 
 def refuse_fixed_batches(
@@ -80,10 +80,10 @@ def refuse_fixed_batches(
 
     Args:
         graph: The step.
-        num_replicas: Into how many parts batches go.
+        num_replicas: Into how many parts batches are split.
         names: What to call its arguments.
         line_of: The user's line of a node.
-        planned_rows: With how many rows the step is planned, if replicas share it tensor by tensor, 0 if that is not
+        planned_rows: The rows that the step is planned for, if replicas share it tensor by tensor, 0 if that is not
             known; None if they don't. A plan is for any number of rows, so a step of one, or of more, has to fit it.
 
     Returns:
@@ -109,7 +109,7 @@ def refuse_fixed_batches(
 
 @dataclass(frozen=True)
 class _Conflict:
-    """Where shapes break, in TensorFlow's words."""
+    """Where shapes conflict, with TensorFlow's reason."""
 
     node: str
     reason: str
@@ -135,7 +135,7 @@ class _Check:
         self.bodies = FunctionBodies(self.analysis.graph_def)
 
     def _meeting(self, losses: Sequence[str]) -> set[str]:
-        """Values of replicas for losses in which examples meet; of others their gradients say all."""
+        """Values of replicas for losses in which examples meet; for other losses, the gradients are enough."""
         dependence = self.analysis.dependence
         return dependence.computed_by_replicas(losses) if dependence.meetings(losses) else set()
 
@@ -146,12 +146,12 @@ class _Check:
         self._check_shapes()
 
     def run_where_examples_meet(self) -> None:
-        """Look at the shapes of a step that will be planned."""
+        """Check the shapes of a step that will be planned."""
         if self.meeting:
             self._check_shapes()
 
     def run_for_a_plan(self, graph: TrainingGraph) -> None:
-        """Look whether so many rows have other sizes than a plan supposes."""
+        """Check whether tensors for this number of rows have the sizes that a plan assumes."""
         name = unlike_for(graph, self.rows)
         if name is not None:
             self._refuse(
@@ -222,7 +222,7 @@ class _Check:
         return [node for node in self.analysis.graph_def.node if node.name in kept]
 
     def _check_picked(self, imported: Any, nodes: Sequence[Any], looked_at: set[str]) -> None:
-        """Refuse to pick what a part does not have, but the whole batch has."""
+        """Refuse to pick elements that exist in the whole batch, but not in a part of it."""
         names = (node.name for node in nodes if node.name in looked_at)
         found = ((name, picked_beyond(imported.get_operation_by_name(name))) for name in names)
         missing = {name: beyond for name, beyond in found if beyond is not None}
@@ -338,7 +338,7 @@ class _Check:
             yield f"; a constant has the shape {[self.rows, self.rows]}", _GRAPHS
 
     def _origin(self, tensor: str, is_same: Callable[[str], bool]) -> str:
-        """The node of which a tensor is only another form."""
+        """The node whose value a tensor has, perhaps in another form."""
         name, index = split_tensor(tensor)
         while is_same(self.nodes[name].op):
             node = self.nodes[name]
@@ -364,5 +364,5 @@ def _is_passed_on(op: str) -> bool:
 
 
 def _is_formed(op: str) -> bool:
-    """Whether the result has elements of its input, unless it is made of numbers of places."""
+    """Whether the result consists of elements of its input."""
     return passes_on(op) or (is_kind(op, Kind.MOVING) and meaning(op).picks and op != "OneHot")

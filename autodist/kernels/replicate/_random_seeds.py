@@ -15,7 +15,7 @@ from autodist.graph import LOOPS, NodeList, called_functions, output_shape
 from autodist.graph.operators import meaning
 
 _SPREAD = 0x9E3779B97F4A7C15
-"""Keeps the sequences of a replica apart from those of the next seeds: programs number their seeds."""
+"""A stride that keeps a replica's sequences apart from those of the next seeds, since programs number their seeds."""
 
 
 class ReplicaSeeds:
@@ -117,7 +117,7 @@ def _seed_input(op: str) -> int | None:
 
     definition = op_def_registry.get(op) if op.startswith("Stateless") else None
     names = [argument.name for argument in definition.input_arg] if definition is not None else []
-    if op.startswith("StatelessRandomGet"):  # not yet a draw
+    if op.startswith("StatelessRandomGet"):  # makes a key, but draws nothing
         return None
     return next((names.index(name) for name in ("key", "seed") if name in names), None)
 
@@ -129,7 +129,7 @@ def _seed_dtype(node: Any) -> str:
 
 
 def _offset(replica: int, dtype: str) -> int:
-    """By what the seeds of a replica differ from those of the first, as a number that a dtype has."""
+    """The offset of a replica's seeds from those of the first one, within the range of a dtype."""
     bits = 64 if dtype.endswith("64") else 32
     spread = replica * (_SPREAD >> (64 - bits)) % (1 << bits)
     return spread if dtype.startswith("u") or spread < 1 << (bits - 1) else spread - (1 << bits)

@@ -20,10 +20,10 @@ def compare_batches(out: NodeList, world_size: int, after: str, joined: Callable
         out: Where to add nodes.
         world_size: Number of workers.
         after: What the numbers wait for, so that they travel with other state.
-        joined: Makes the sum over all workers of a pair, under a label.
+        joined: Adds the sum of a pair over all workers; takes a label and the pair.
 
     Returns:
-        The node that fails if they are not; what must not happen then has to wait for it.
+        The node that fails if they are not equal; nodes that must not run in that case have to wait for it.
     """
     unknown = out.constant(f"{BATCHES}/unknown", [0.0, 0.0], "float32")
     own = out.add("PlaceholderWithDefault", BATCHES, [unknown], dtype="float32", shape=[2])

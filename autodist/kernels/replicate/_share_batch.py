@@ -60,11 +60,11 @@ from autodist.kernels.replicate._shared_gradients import SharedGradients
 def share_batch(
     source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan, meetings: GroupMeetings | None = None
 ) -> DistributedGraph:
-    """The part of a step that a worker does, with its replicas.
+    """The part of a step that a worker computes, with its replicas.
 
     Args:
         source: The step before replication.
-        graph: The same, with the description of its variables.
+        graph: The same step, with the description of its variables.
         plan: How replicas share it; those of a group, if there are groups.
         meetings: Where groups of replicas meet in it; None where all replicas are one.
     """
@@ -127,7 +127,7 @@ class _Builder:
     def _add_rows(self) -> str | None:
         if self.has_batch:
             counts = rows = self.out.add("Placeholder", ROWS, dtype="float32", shape=[self.count])
-        else:  # nothing is cut in proportion to it
+        else:  # nothing is cut in proportion to the batch
             rows = self.out.constant(ROWS, [1.0] * self.count, "float32")
             counts = self.out.constant(f"{ROWS}/all", [1.0] * self.layout.num_replicas, "float32")
         workers = self.source.layout.world_size
@@ -156,13 +156,13 @@ class _Builder:
         )
 
     def _given(self, node: Any, replica: int) -> str:
-        """The feed of a replica: nothing where it has no rows; it takes none of what it only borrows."""
+        """The feed of a replica, or no rows where it has none: it takes no rows of a borrowed example."""
         dtype, name = tensor_dtype(self.nodes, node.name), f"autodist/given/replica_{replica}/{node.name}"
         sizes = [0, *(max(1, dim.size) for dim in node.attr["shape"].shape.dim[1:])]
         none = self.out.constant(f"{name}/none", np.zeros(sizes), dtype)
         given = self._copied(node, name, self.layout.replica_device(replica), [none])
         given.op = "PlaceholderWithDefault"
-        given.attr["shape"].shape.dim[0].size = -1  # in a step for one number of rows as well, of which it has fewer
+        given.attr["shape"].shape.dim[0].size = -1  # also in a step for one number of rows: the replica has fewer
         begin, stride = (
             self.out.constant(f"{name}/{what}", [k], "int32") for k, what in enumerate(("begin", "stride"))
         )
@@ -175,7 +175,7 @@ class _Builder:
         tile = way.outputs[0]
         assert isinstance(tile, Tile)
         copy = self._copied(node, _part_name(node.name, tile, replica), self.layout.replica_device(replica))
-        copy.attr.pop("_output_shapes", None)  # that of the whole
+        copy.attr.pop("_output_shapes", None)  # the shape of the whole argument
         length = copy.attr["shape"].shape.dim[tile.dim]
         length.size = self._length(length.size, self.layout.first_replica + replica)
         return str(copy.name)
@@ -213,7 +213,7 @@ class _Builder:
                     self.values[tensor, exchange.target] = self.exchanges.made(exchange, values)
 
     def _add_moments(self, name: str) -> None:
-        """With a mean that workers meet for, the variance that would follow."""
+        """Add the variance together with a mean at which workers meet, instead of after it."""
         pair = self.moments.pairs.get(name)
         if pair is not None:
             [way] = self.plan.ways[name]
@@ -240,7 +240,7 @@ class _Builder:
         self._set(node.name, way, None, node.name if self.groups is None else self.groups.made(node, copy))
 
     def _sizes(self, node: Any) -> list[str] | None:
-        """For a node that asks for known sizes: each of its outputs."""
+        """The outputs of a node that asks for known sizes; None for another node."""
         if not self.plan.asks(node):
             return None
         found = []
@@ -284,7 +284,7 @@ class _Builder:
             pass_on(copy)
             tensors = tensors[:1]
         if any(isinstance(layout, Tile) for layout in (*way.inputs, *way.outputs)):
-            copy.attr.pop("_output_shapes", None)  # those of the whole
+            copy.attr.pop("_output_shapes", None)  # the shapes of the whole tensors
         if way.open_shape:
             open_rows(copy, self.plan.shapes.shape(node.name) or ())
         for k, tensor in enumerate(tensors):
@@ -354,7 +354,7 @@ class _Builder:
         return sorted({f"^{node_of(made)}" for name in names for made in self.copies.get(name, ())})
 
     def _local(self, tensor: str) -> str:
-        """An output for local batches: of rows, those of this worker, before they are gathered."""
+        """An output for local batches: if it has rows, those of this worker before they are gathered."""
         tensor = tensor.removesuffix(":0")
         if node_of(tensor) in self.plan.tiled.meetings:
             tensor = self.nodes[tensor].input[0].removesuffix(":0")

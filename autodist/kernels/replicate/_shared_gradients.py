@@ -1,4 +1,4 @@
-"""Gradients of a step that replicas share tensor by tensor: where they meet, and which of them need not."""
+"""Gradients of a step that replicas share tensor by tensor: where they are joined, and which need no joining."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SharedGradients:
         self._points: list[SyncPoint] = []
 
     def points(self) -> list[SyncPoint]:
-        """Add them; returns where replicas meet."""
+        """Add the marks; returns the points at which replicas meet."""
         shapes = {v.name: v.shape for v in self._graph.variables}
         inner = self._inner_marks()
         for variable in sorted(self._graph.variables, key=lambda v: v.backward_order):
@@ -64,7 +64,7 @@ class SharedGradients:
         return self._points
 
     def _own_gradient(self, variable: str, marks: tuple[str, ...], shape: tuple[int | None, ...]) -> None:
-        """The gradient of a part of a tiled variable, which its own replica alone has, one of each group."""
+        """Add the gradient of a part of a tiled variable, which only one replica of each group has."""
         own = {mark: self._plan.tiled.gradients[mark] for mark in marks}
         replica = own[marks[0]].part - self._layout.first_replica
         if replica not in range(len(self._layout.local_replicas)):
@@ -80,7 +80,7 @@ class SharedGradients:
             self._out.identity(mark, tensor, tensor_dtype(self._nodes, mark))
 
     def _gradient_elsewhere(self, marks: tuple[str, ...], shape: tuple[int | None, ...]) -> None:
-        """Nothing instead of the gradient of another worker's part, which is not updated here."""
+        """Add zeros, or no rows, as the gradient of another worker's part, which is not updated here."""
         for mark in marks:
             none = {"dense": shape, "values": (0, *shape[1:])}.get(self._analysis.marks[mark].part, (0,))
             sizes = self._out.constant(f"{mark}/sizes", list(none), "int32")
@@ -89,7 +89,7 @@ class SharedGradients:
             self._out.add("Fill", mark, [sizes, zero], **kinds)
 
     def _inner_marks(self) -> set[str]:
-        """Gradients of which other ones are made: all workers go on with them."""
+        """Marks of gradients from which others are computed: all workers need their values."""
         marks = list(self._plan.marks)
         reached = self._analysis.reached(marks)
         return {m for k, m in enumerate(marks) if any(reached.get(o, 0) >> k & 1 for o in marks if o != m)}
@@ -97,7 +97,7 @@ class SharedGradients:
     def _join_dense(self, mark: str, variable: str | None, shape: tuple[int | None, ...]) -> None:
         dtype, source = tensor_dtype(self._nodes, mark), self._nodes[mark].input[0]
         groups, is_whole = self._groups, isinstance(self._plan.marks[mark], Whole)
-        if is_whole and groups is None:  # then every worker has it
+        if is_whole and groups is None:  # every worker has it
             self._out.identity(mark, self._value(source, WHOLE)[0], dtype)
             return
         terms = self._value(source, WHOLE if is_whole else Partial())

@@ -14,7 +14,7 @@ _MANY_ROWS = 2**30
 
 
 class BatchShares:
-    """Makes what a replica's values are weighted with: its share of the batch, and whether it has any of it.
+    """Adds the weights of a replica's values: its share of the batch, and whether it has any examples.
 
     Args:
         out: Where to add nodes.
@@ -56,17 +56,17 @@ class BatchShares:
 
     @property
     def total(self) -> str:
-        """The whole that shares are parts of."""
+        """The size of the batch, by which shares are computed."""
         return self._total
 
     def _with(self, name: str, rows: str, instead: Any) -> str:
-        """A number of rows; something instead of 0 where the whole batch has none."""
+        """A number of rows, or `instead` where the whole batch has none."""
         factor = self._out.constant(f"{name}/instead", instead, "float32")
         added = self._out.add("Mul", f"{name}/added", [self._is_empty, factor], T="float32")
         return self._out.add("AddV2", name, [rows, added], T="float32")
 
     def some_if_any(self, name: str) -> str:
-        """How many examples a replica without any is to borrow: 1, or 0 if no replica has any; a vector of one."""
+        """How many examples a replica without any borrows: 1, or 0 if no replica has any; a vector of length 1."""
         one = self._out.constant(f"{name}/one", 1.0, "float32")
         some = self._out.add("Sub", f"{name}/some", [one, self._is_empty], T="float32")
         whole = self._out.cast(f"{name}/int", some, "float32", "int32")

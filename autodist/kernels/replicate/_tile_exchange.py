@@ -24,7 +24,7 @@ class Point(Protocol):
         shape: tuple[int | None, ...] | None,
         scattered: Scattered | None = None,
     ) -> str:
-        """From a label, how values are combined, the local one, its type and shape."""
+        """Add the point with this label for a local value, its way of combination, dtype and shape."""
 
 
 class TileExchanges:
@@ -35,7 +35,7 @@ class TileExchanges:
         plan: How its tensors are shared.
         out: Where to add nodes.
         layout: This worker among all.
-        point: Has workers meet.
+        point: Adds a point of synchronization.
     """
 
     def __init__(self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, point: Point) -> None:
@@ -61,7 +61,7 @@ class TileExchanges:
 
     def _length(self, tensor: str, tile: Tile) -> int:
         """The length of the dim that is cut."""
-        # In a step for one number of examples a length may be a multiple of that, by chance.
+        # In a step for one number of examples, a fixed length may by chance be a multiple of that number.
         length = (self._plan.shapes.cases[0].shape(tensor) or ())[tile.dim]
         assert length is not None
         return length
@@ -153,5 +153,5 @@ class TileExchanges:
         )
 
     def _front(self, tensor: str, tile: Tile) -> list[int]:
-        """The dims, that which is cut before all others."""
+        """The order of dims in which the one that is cut comes first."""
         return [tile.dim, *(d for d in range(self._rank(tensor)) if d != tile.dim)]

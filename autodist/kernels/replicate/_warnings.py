@@ -35,7 +35,7 @@ def warnings_of(
 
     Args:
         graph: The step.
-        demand: What it demands of replicas, if that is known already.
+        demand: The nodes that its replicas compute, if they are known already.
         gradient_reduction: How the caller has gradients combined.
     """
     demand = NodeDemand(graph.analysis, graph) if demand is None else demand
@@ -52,7 +52,7 @@ def notes_of(demand: NodeDemand, counted: Container[str] = (), variables: Iterab
     """The documented differences from one device, if each replica computes the loss of its own examples.
 
     Args:
-        demand: What the step demands of replicas.
+        demand: The nodes that the step's replicas compute.
         counted: The nodes that draw for a replica's examples what one device draws for them.
         variables: Names of the step's variables, which have those of layers in them.
     """
@@ -75,7 +75,7 @@ def notes_of(demand: NodeDemand, counted: Container[str] = (), variables: Iterab
 
 
 def notes_of_halves(graph: TrainingGraph) -> tuple[str, ...]:
-    """The differences of sums in float16: it ends at 65504, and the sum of a part may stay below that."""
+    """Differences of sums in float16: its largest number is 65504, and the sum of a part may be below that."""
     analysis = graph.analysis
     nodes, scalings = analysis.nodes, analysis.scalings
     sums = (
@@ -119,7 +119,7 @@ def _layers(names: Iterable[str], variables: Iterable[str]) -> str:
     scopes = dict.fromkeys(_scope(name) for name in sorted(names))
     bare = {scope: re.sub(r"_\d+$", "", scope) for scope in scopes}
     if not scopes.keys() <= known and known.issuperset(bare.values()) and len(set(bare.values())) == len(scopes):
-        found = list(bare.values())  # all scopes were opened for another time: `norm_1` is then the layer `norm`
+        found = list(bare.values())  # all scopes were opened a second time: `norm_1` is then the layer `norm`
     else:
         found = [s if s in known or bare[s] not in known else bare[s] for s in scopes]
     shown = [f"`{layer}`" for layer in dict.fromkeys(found) if layer]
@@ -151,7 +151,7 @@ def _of_losses(graph: TrainingGraph, demand: NodeDemand, gradient_reduction: str
 
 
 def _of_sources(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
-    """Gradients by values that each replica computes from its own examples, and that have no row for each."""
+    """Gradients with respect to values without a row per example, which each replica computes from its own examples."""
     analysis = demand.analysis
     sources = {
         name: analysis.nodes[name].input[1]
@@ -168,7 +168,7 @@ def _of_sources(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
 
 
 def _of_bent(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
-    """Gradients of the program's own that are not linear in what comes from the loss of a replica's examples."""
+    """The program's own gradients that are not linear in the gradient that a replica's loss gives them."""
     for place, _ in _by_line(graph, demand, (name for name in demand.analysis.bent if name in demand.replica)):
         yield (
             f"a gradient that the program defines itself, {place}, is not linear in what comes from the loss, or takes "
@@ -178,7 +178,7 @@ def _of_bent(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
 
 
 def _of_begins(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
-    """Gradients that begin with what the program gives, and each replica computes from its part of the batch."""
+    """Gradients with initial ones from the program, which each replica computes from its part of the batch."""
     for place, _ in _by_line(graph, demand, (name for name in demand.analysis.begins_apart if name in demand.replica)):
         yield (
             f"`output_gradients`, {place}, takes several examples together, and each replica has only a part of the "

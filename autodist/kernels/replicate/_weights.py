@@ -1,7 +1,7 @@
 """Weights of replicas' gradients, so that they add up to that of the whole batch.
 
 It is the replica's share of the batch if the loss is a mean, and 1 if it is a sum. A gradient with which
-replicas go on has it at once: see `graph/annotations/_by_tensors.py`.
+replicas compute is weighted at once: see `graph/annotations/_by_tensors.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from autodist.kernels.replicate._demand import NodeDemand
 
 
 class GradientWeights:
-    """Finds the weight of each gradient: ``share`` or ``active``, as :meth:`Shares.scalar` has them.
+    """Finds the weight of each gradient: ``share`` or ``active``, as :meth:`BatchShares.scalar` takes them.
 
     Args:
         analysis: The flat step.
@@ -28,15 +28,15 @@ class GradientWeights:
         self._gradient_reduction = gradient_reduction
 
     def of(self, gradient: str) -> str:
-        """That of a gradient, with respect to a variable or to a tensor."""
+        """The weight of a gradient, with respect to a variable or to a tensor."""
         return self._of(self._analysis.reduction(gradient))
 
     def _of_target(self, target: int) -> str:
-        """That of all gradients of one differentiation."""
+        """The weight of all gradients of one differentiation."""
         return self._of(self._analysis.reduction_of_target(target))
 
     def behind(self, name: str) -> str:
-        """That of the gradients that a joined value becomes a part of.
+        """The weight of the gradients that depend on a joined value.
 
         Raises:
             CaptureError: They have none in common.
@@ -53,7 +53,7 @@ class GradientWeights:
         return next(iter(weights))
 
     def exchanged(self, name: str) -> str | None:
-        """By which op a gradient with which replicas go on takes the share of the batch; None if its weight stays."""
+        """The op that applies the share of the batch to a gradient that replicas compute with; None if none does."""
         if name in self._analysis.by_tensors and self._analysis.scaling(name) in ROWLIKE:
             weights = (self.of(name), "active")
         elif name in self._analysis.ratios:
@@ -69,7 +69,7 @@ class GradientWeights:
 
     @cached_property
     def _behind(self) -> dict[str, set[str]]:
-        """By node at which gradients are joined in the step, the weights of the gradients behind it."""
+        """By node at which gradients are joined in the step, the weights of the gradients that depend on it."""
         analysis = self._analysis
         names = sorted(analysis.joined)
         behind = analysis.reached(names, analysis.marks)

@@ -1,7 +1,8 @@
-"""Requests of functions: what loops and branches read of variables that live on other workers.
+"""Requests of functions: how loops and branches read variables that live on other workers.
 
-A node of control flow gets the handle of such a variable, and its functions look up rows by it, in some turns or in
-none. Here the functions ask where they would look up. The handle that they get instead is of nothing, and not used.
+A node of control flow gets the handle of such a variable, and its functions look up rows by it, in some iterations or
+in none. This module replaces the lookups in the functions by questions. The handle that the functions get afterwards
+is a dummy, which is not used.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _Handle = tuple[Any, int]
 
 
 def num_rows(lookup: Any, handle: Any) -> int:
-    """How many rows a lookup chooses from by their numbers; -1 where it is none, or does something else."""
+    """The number of rows that a lookup chooses from; -1 for a node that is not a plain lookup of rows by number."""
     if lookup.op != "ResourceGather" or handle.op != "VarHandleOp" or lookup.attr["batch_dims"].i:
         return -1
     dims = handle.attr["shape"].shape.dim
@@ -37,12 +38,12 @@ def num_rows(lookup: Any, handle: Any) -> int:
 
 
 def find_directly(editor: GraphEditor, handles: Iterable[str], device: str) -> None:
-    """Have nodes find variables by their handles, not by what loops pass on of them, and know their shapes.
+    """Have nodes take the handles of variables directly, not from loops that pass them on, and know their shapes.
 
     Args:
         editor: Editor of the graph.
         handles: The nodes of the handles of variables that live on other workers.
-        device: That of constants.
+        device: The device of added constants.
     """
     for handle in handles:
         names = [handle]
@@ -67,7 +68,7 @@ class FunctionRequests:
 
     Args:
         editor: Editor of the graph that calls them; those that ask are added to its library.
-        asking: Makes the questions.
+        asking: Builds the questions.
     """
 
     def __init__(self, editor: GraphEditor, asking: QuestionBuilder) -> None:
@@ -83,10 +84,10 @@ class FunctionRequests:
 
         Args:
             node: One of this worker's, which is changed.
-            handles: By input that is the handle of another worker's variable, that.
+            handles: By input that is the handle of another worker's variable, the handle's node and the worker.
 
         Raises:
-            StrategyError: It does something else with the variable.
+            StrategyError: The node does something else than read the variable.
         """
         used = {k: handles[t] for k, t in enumerate(node.input) if t in handles and handles[t][0].op == "VarHandleOp"}
         if used:
@@ -170,7 +171,7 @@ class FunctionRequests:
 
     @staticmethod
     def _constant(function: Any, name: str) -> list[str]:
-        """Add what a question without tensors has."""
+        """Add the bool that a question without tensors sends."""
         import tensorflow as tf
 
         node = function.node_def.add(name=f"{name}/question", op="Const")

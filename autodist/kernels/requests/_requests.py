@@ -65,9 +65,9 @@ class _Rewriting:
         self.far = {name: rank for name, rank in ranks.items() if rank != self.layout.rank}
         """By node on another worker's device, that worker."""
         self.parts: dict[str, list[str]] = {}
-        """By node that is asked for, that node and what is run along with it, inputs first."""
+        """By node that is asked for, the node itself and those that are run along with it, inputs first."""
         self.within: dict[str, list[str]] = {}
-        """By node that is run along with others, these."""
+        """By node that is run along with others, the nodes that are asked for."""
         self._repeats: dict[str, bool] = {}
         self._ancestors: dict[str, set[str]] = {}
 
@@ -106,7 +106,7 @@ class _Rewriting:
         return [node.name for node in far if node.name in wanted or not self._may_repeat(node.name, node)]
 
     def _may_repeat(self, name: str, node: Any) -> bool:
-        """Whether a node may be run wherever something needs it, once for each: handles and reads, not writes."""
+        """Whether a node may be run several times, once for each node that needs it: handles and reads, not writes."""
         if name not in self._repeats:
             changes_nothing = node.op in HANDLES or node.op == "ReadVariableOp" or not is_stateful(node.op)
             is_alone = all(self._goes_along(node_of(t), self.far.get(name)) for t in data_inputs(node))
@@ -178,13 +178,13 @@ class _Rewriting:
         return sorted(wait for wait in found if wait[1:] not in members)
 
     def _inputs(self, name: str) -> list[str]:
-        """The inputs of a node of this worker; it waits for answers, instead of nodes that are on other workers."""
+        """The inputs of a node of this worker, which waits for answers instead of for nodes on other workers."""
         tensors = data_inputs(self.nodes[name])
         waits = self.nodes[name].input[len(tensors) :]
         return [*tensors, *(wait for tensor in waits for wait in self._instead(tensor, [name]))]
 
     def _instead(self, tensor: str, waiting: Sequence[str]) -> list[str]:
-        """The nodes to wait for instead of another one: all that it was run along with, and that may precede them."""
+        """The nodes to wait for instead of another one: those that it is run along with, unless they come later."""
         name = node_of(tensor)
         if name not in self.far:
             return [tensor]

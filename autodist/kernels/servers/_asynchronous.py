@@ -187,7 +187,7 @@ class _Line:
         return f"{self._copies}/{name}"
 
     def _copy_region(self, given: dict[str, str]) -> None:
-        """Copy the update, reading what has arrived."""
+        """Copy the update, which reads the messages that have arrived."""
         members = set(self._region.nodes)
         for name in self._region.nodes:
             original = self._graph.nodes[name]
@@ -203,7 +203,7 @@ class _Line:
         return given.get(normalize(tensor), tensor)
 
     def _hand_tokens(self, done: Sequence[str]) -> None:
-        """A token for every worker after each round; as many as the staleness before the first."""
+        """Send every worker a token after each round, and as many as the staleness before the first."""
         for rank in range(self._layout.world_size):
             channel = _token(rank)
             self.targets.append(self._tokens.signal(channel, f"hand_{channel}", done))

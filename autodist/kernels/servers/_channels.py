@@ -1,6 +1,7 @@
 """Messages of workers to a parameter server, and back.
 
-By streams to its worker, or, where updates are applied alongside the steps, by queues on its device.
+Messages go by streams to the server's worker, or, where updates are applied alongside the steps, by queues on the
+server's device.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from autodist.transport import register
 BEFORE_GRADIENTS = -(1 << 20)
 """Added to the priority of what a worker waits for before it computes.
 
-Else the gradients of a worker that has its values already hold up those of the others, and with them their gradients.
+Else the gradients of a worker that has its values already would delay the values, and so the gradients, of others.
 """
 
 
 @dataclass(frozen=True)
 class Queues:
-    """Queues on the server's device: what another worker does with one, it asks the server's worker for.
+    """Queues on the server's device; another worker asks the server's worker to use them on its behalf.
 
     Attributes:
         nodes: Where to add nodes.
@@ -98,7 +99,7 @@ class Streams:
         prefix: Prefix of the nodes' names.
         shared_prefix: Shared prefix of the channels' names, by which workers find them.
         own_device: TensorFlow's name of a CPU of this worker.
-        priority: What has a lower number leaves first.
+        priority: Messages with a lower number leave first.
     """
 
     nodes: NodeList

@@ -1,4 +1,4 @@
-"""Deferred acknowledgements: of units whose updates nothing waits for within the step."""
+"""Deferred acknowledgements, for units whose updates no node waits for within the step."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from autodist.kernels._base import SyncPoint
 
 
 def deferred_units(analysis: StepAnalysis, points: Iterable[SyncPoint], writes: Mapping[str, str]) -> frozenset[str]:
-    """The units whose updates neither another unit's update nor what a worker sends comes after.
+    """The units whose updates precede neither another unit's update nor anything that a worker sends.
 
-    A server may acknowledge all their updates together, at the end. With the others it can't: what waits for one of
-    the updates could be what another one waits for.
+    A server may acknowledge all their updates together, at the end. For other units this could block: one update may
+    have to be acknowledged before another one can start.
 
     Args:
         analysis: The replicated step, which is the same on all workers.

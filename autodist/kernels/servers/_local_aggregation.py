@@ -40,7 +40,7 @@ class LocalAggregation(Kernel):
         editor = graph.edit()
         for name, device in _joining(graph, stations).items():
             editor[name].device = device
-        # What looks up rows goes to where the variable lives.
+        # Lookups of rows run where the variable lives.
         editor.redirect(_fetched(graph, stations, editor), stays_at_home)
         return graph.edited(editor)
 

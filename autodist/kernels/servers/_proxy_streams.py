@@ -49,9 +49,9 @@ class ProxyStreams:
 
         Args:
             unit: The variables.
-            epoch: After whose updates they come.
-            after: What this worker has to send before anything can come.
-            reads: What reads the copies in this step, before they are set.
+            epoch: The epoch of updates after which the values come.
+            after: The nodes that send what the server needs before its values can come.
+            reads: The nodes that read the copies in this step before they are set.
         """
         source = self._layout.rank_of(unit.destination)
         return [self._receive(self._variables[name], epoch, source, after, reads) for name in unit.proxied]
@@ -72,7 +72,7 @@ class ProxyStreams:
         return proxy.assign(self._nodes, f"{stream.prefix}/assign", handle, value, reads)
 
     def _stream(self, variable: Variable, epoch: int) -> Streams:
-        """Behind gradients, what the next step needs first goes first."""
+        """The stream of a variable's value: after gradients, and those first that the next step needs first."""
         readers = [name for name, handles in self._analysis.reads.items() if variable.handle in handles]
         depth = self._analysis.depth_of_use(readers) or 0
         prefix, shared = f"autodist/proxy/{variable.handle}/stream_{epoch}", f"{self._step}/{variable.name}"

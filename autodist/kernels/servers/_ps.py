@@ -45,7 +45,7 @@ class ParameterServers(Kernel):
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the module's docstring."""
-        alone = graph.layout.world_size == 1  # then no worker is ahead of another
+        alone = graph.layout.world_size == 1  # no worker is ahead of another then
         units = [u for u in units_of(graph, self.strategy) if alone or not u.synchronizer.is_asynchronous]
         if not units:
             return graph
@@ -84,7 +84,7 @@ class _Rewriting:
         self.behind = self._behind_gradients()
         self.epochs = self._epochs()
         self.updates: dict[str, list[tuple[int, str]]] = {name: [] for name in self.units}
-        """By unit, what changes its variables, with the epoch in which it does."""
+        """By unit, the nodes that change its variables, each with its epoch."""
         for write, unit in self.writes.items():
             self.updates[unit].append((self.epochs.of(write, unit), write))
         self.num_epochs = {name: self._count_epochs(name) for name in self.units}
@@ -95,7 +95,7 @@ class _Rewriting:
         ]
 
     def _channels(self, number: int, unit: ServedUnit, kernel: ParameterServers) -> Streams:
-        # The number, since a variable's name is not always one that a node may have.
+        # A number, because a variable's name is not always allowed as a node's name.
         prefix, shared = f"autodist/ps/{number}", f"{kernel.step}/{unit.name}"
         device = self.layout.tf_device(unit.destination)
         return Streams(self.nodes, device, prefix, shared, self.layout.main_device)
@@ -213,7 +213,7 @@ class _Rewriting:
         return arrivals
 
     def _hand_all_tokens(self) -> list[str]:
-        """Tell the other workers that updates are done, about those that no step waits for all at once."""
+        """Tell the other workers that updates are done; one message is for all updates that no node waits for."""
         handed = [token for name in self.served if name not in self.deferred for token in self._hand_tokens(name)]
         deferred = {name for name in self.served if name in self.deferred}
         done = [write for write, owner in self.writes.items() if owner in deferred]
@@ -359,7 +359,7 @@ class _Rewriting:
         return mine + served + [n for p in foreign for n in (*p.synced, *map(node_of, p.local))]
 
     def _pushes(self) -> list[str]:
-        """Push this worker's gradients, after it has read the variables they belong to; a bare signal without any."""
+        """Push this worker's gradients after it has read their variables, or a signal if it has no gradients."""
         reads = self._reads()
         added = []
         for name in self.remote:

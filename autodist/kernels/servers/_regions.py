@@ -19,7 +19,7 @@ class UnitRegion:
     """One unit's update.
 
     Attributes:
-        roots: What has effects: writes to the unit's variables and slots, prints of its gradients.
+        roots: The nodes with effects: writes to the unit's variables and slots, prints of its gradients.
         nodes: All nodes to be copied to the server, inputs before consumers.
         crossing: Tensors that the worker computes and sends along: a learning rate, a correction by the step's number.
         waits: By node, the nodes before it that read or write the same variable.
@@ -35,7 +35,7 @@ class UnitRegions:
     """Finds the update regions of units in a replicated step.
 
     A node belongs to a unit's region if its update needs it and it depends on the unit's synchronized gradients, on its
-    variables or on constants only. What depends on neither is the worker's: it crosses.
+    variables or on constants only. The worker computes all other nodes, and sends their values: they cross.
 
     Args:
         graph: The replicated step.

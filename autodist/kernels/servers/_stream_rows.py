@@ -22,11 +22,11 @@ class CommonLookup:
     """A lookup that every worker does, before anything that it could see is updated.
 
     Attributes:
-        node: As it is without streams; input 1 are the row numbers.
-        handle: That of the table.
+        node: The lookup without streams; its input 1 holds the row numbers.
+        handle: The handle of the table.
         dtypes: Dtypes of the row numbers and of the rows.
         depth: How far from the step's begin its rows are needed.
-        num_rows: Row numbers are below it; -1 where they are not numbers of rows alone.
+        num_rows: The number of rows of the table; -1 where it is unknown, or elements are looked up rather than rows.
     """
 
     node: Any
@@ -44,7 +44,7 @@ def lookups_of(
     Args:
         analysis: The replicated step.
         points: Where values of workers meet.
-        tables: By handle.
+        tables: The tables by handle.
         needed: The nodes that all workers compute.
     """
     late = _after_updates(analysis, points)

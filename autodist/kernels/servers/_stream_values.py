@@ -48,7 +48,7 @@ class StreamValues(Kernel):
         return _Rewriting(graph, self._owners(graph), self.step).apply()
 
     def _owners(self, graph: DistributedGraph) -> dict[str, tuple[Variable, int]]:
-        """By handle, the variables on servers of which workers have no copies, and whose worker serves them.
+        """By handle, the variables on servers without copies on the workers, each with the worker that serves it.
 
         Steps that train nothing ask for what they read: workers need not take them together.
         """
@@ -112,7 +112,7 @@ class _Rewriting:
         if owner != self.layout.rank:
             value = stream.take("value", "receive", [variable.dtype], owner)
             self.values |= dict.fromkeys(need.reads, value)
-            self.effects.append(value)  # also where nothing needs it: what is sent must be taken
+            self.effects.append(value)  # even if no node needs it: each message must be received
             return
         value = self.nodes.add("ReadVariableOp", f"{prefix}/read", [need.handle], dtype=variable.dtype)
         self.effects.append(stream.broadcast("value", "send", [value], [variable.dtype], (), self._others(owner)))

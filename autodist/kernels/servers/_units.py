@@ -20,9 +20,9 @@ class ServedUnit:
     Attributes:
         name: That of the first variable, in alphabetical order.
         variables: Names of the trainable variables.
-        slots: Names of what is written from their gradients besides.
+        slots: Names of the other variables that are written from their gradients.
         synchronizer: How they are synchronized; equal for all, local proxies aside.
-        proxied: Those of the variables that have local proxies.
+        proxied: Names of the variables that have local proxies.
     """
 
     name: str

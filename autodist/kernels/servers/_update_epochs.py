@@ -1,9 +1,9 @@
 """Update epochs: the order of reads and updates of variables that live on another worker.
 
 Most steps update a variable once, at their end. Some update it and go on with the new value: a generator is trained
-against the critic that was updated a moment ago, an inner loop takes several gradients. Then there is a *epoch* for
-every update that something on the other workers waits for: epoch 0 are the reads and gradients before any update,
-epoch 1 those that have seen the first, and so on.
+against the critic that was just updated, an inner loop takes several gradients. Then there is an *epoch* for every
+update that nodes on the other workers wait for: epoch 0 has the reads and gradients before any update, epoch 1 those
+after the first, and so on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class UpdateEpochs:
         writes: By node that changes a unit's variable, the unit.
         behind: By node, the units whose synchronized gradients its value depends on; as bits in the order of `units`.
         units: Names of the units.
-        roots: What the step is run for: effects, outputs, gradients to be sent.
+        roots: The nodes for which the step is run: effects, outputs, gradients to be sent.
     """
 
     def __init__(

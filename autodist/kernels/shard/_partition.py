@@ -1,7 +1,7 @@
 """Partition: each shard of a variable becomes a variable of its own (thesis 7.3.2).
 
 A shard has its own slots, its own gradients and its own copy of the update; S gives it a config of its own, so that all
-later kernels know whole variables only. What is no update still sees the whole: reads are concatenated, and lookups ask
+later kernels know whole variables only. All other nodes still see the whole: reads are concatenated, and lookups ask
 each shard for the rows that it has.
 """
 
@@ -85,7 +85,7 @@ def shard_name(variable: str, shard: int) -> str:
 
 
 def _tiled(configs: Sequence[VariableConfig]) -> dict[str, int]:
-    """The variables with whose parts replicas compute, with for how many examples."""
+    """The tiled variables, each with the number of examples that the tiling is planned for."""
     found = {config.variable: config.synchronizer.tiled_for for config in configs}
     return {name: examples for name, examples in found.items() if examples is not None}
 

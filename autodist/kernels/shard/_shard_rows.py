@@ -1,4 +1,4 @@
-"""Rows of a variable that is cut along dim 0: which shard has which, and lookups that fetch only the rows they need."""
+"""Rows of a variable that is cut along dim 0: which shard has which rows, and lookups that fetch only those needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autodist.strategies import ShardSlice
 
 @dataclass(frozen=True)
 class ShardBounds:
-    """Where the shards of a variable are, dim by dim; every part of a dim meets every part of the others.
+    """Where the shards of a variable are, dim by dim; there is a shard for each combination of the dims' parts.
 
     Attributes:
         shards: In row-major order.
@@ -76,7 +76,7 @@ class RowsByShard:
     Args:
         nodes: Where to add nodes.
         prefix: Prefix of their names.
-        ids: A vector of row numbers of the whole variable.
+        ids: A vector of row numbers in the whole variable.
         dtype: Their type, ``int32`` or ``int64``.
         begins: Where the parts of dim 0 begin.
     """
@@ -89,7 +89,7 @@ class RowsByShard:
     _made: dict[str, str] = field(default_factory=dict)
 
     def parts(self, label: str, tensor: str, dtype: str) -> list[str]:
-        """A tensor that has something for every row number, part by part."""
+        """A tensor with one entry for every row number, split part by part."""
         count = len(self.begins)
         if count == 1:
             return [tensor]

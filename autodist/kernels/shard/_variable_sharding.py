@@ -1,4 +1,4 @@
-"""Sharding: the graph in which some variables, their slots and their updates are there once per shard."""
+"""Sharding: makes a graph in which some variables, their slots and their updates exist once per shard."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from autodist.graph.operators import Asks, meaning
 from autodist.kernels.shard._shard_rows import RowsByShard, ShardBounds, join, look_up, with_shape
 from autodist.strategies import ShardSlice
 
-_SEGMENT_COUNT = 2  # the input of UnsortedSegmentSum that says how many rows come out
+_SEGMENT_COUNT = 2  # the input of UnsortedSegmentSum that holds the number of rows of the result
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ShardedVariable:
         number: Unlike that of any other cut variable.
         region: The variable's update.
         shards: Its parts.
-        is_tiled: Whether replicas compute with their parts: then what they look up in these is not put together here.
+        is_tiled: Whether replicas compute with their parts: then rows that they look up in these are not joined here.
     """
 
     number: int
@@ -114,7 +114,7 @@ class VariableSharding:
         return graph_def
 
     def effects(self, effects: Sequence[str]) -> list[tuple[str, str]]:
-        """The effects of the new graph, each with the one it was."""
+        """The effects of the new graph, each with the effect that it replaces."""
         found: list[tuple[str, str]] = []
         for effect in effects:
             cut = self.cut_of_write.get(effect)
@@ -156,7 +156,7 @@ class VariableSharding:
         return self.cut_of_handle.get(self.analysis.touched(node)[0]) if node.op == "ResourceGather" else None
 
     def _values_lookup_cut(self, node: Any) -> ShardedVariable | None:
-        """The cut variable of which a node picks values by its handle and their coordinates: no shard has them all."""
+        """The cut variable in which a node picks elements by handle and coordinates: no single shard has them all."""
         lookup = meaning(node.op).lookup
         return self._touched_cut(node) if lookup is not None and lookup.by_handle and lookup.by_coordinates else None
 
@@ -272,7 +272,7 @@ class VariableSharding:
         if name == gradient.dense:
             self._emit_dense_mark(cut, name, node)
             return
-        # The whole one is for the indices' own marks, and for whoever asks for the shape.
+        # The whole gradient is for the indices' own marks, and for readers of its shape.
         self._clone(node, name, [*data_inputs(node), *self._controls(node)], (MARK,))
         if name == gradient.dense_shape:
             for shard, part in enumerate(cut.shards):

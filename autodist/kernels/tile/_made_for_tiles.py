@@ -1,4 +1,4 @@
-"""Made for tiles: operators that would gather parts of tensors are replaced by others that need not."""
+"""Made for tiles: operators for which tiles would be gathered are replaced by others that work on tiles."""
 
 from __future__ import annotations
 

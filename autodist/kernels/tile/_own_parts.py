@@ -1,4 +1,4 @@
-"""Own parts: of a tiled variable, a worker has the parts of its replicas alone, and updates those."""
+"""Own parts: a worker has only its replicas' parts of a tiled variable, and updates only those."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def _with_begin_and_end(graph: DistributedGraph, handles: set[str]) -> Distribut
 
 
 def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool) -> DistributedGraph:
-    """The step without what happens to variables elsewhere; nothing waits for it either.
+    """The step without the writes to other workers' parts; no node waits for these writes.
 
-    Their gradients are not here either: zeros replace them, which nothing may read.
+    Zeros replace the gradients of those parts, which nothing may read.
 
-    A step that trains nothing may need them whole: it is given copies.
+    A step that trains nothing may need the whole variables: it is given copies of the parts.
 
     Raises:
         StrategyError: This worker needs one of them in a step that changes it.
