@@ -1,4 +1,4 @@
-"""A step's uses of its own update of a variable: it can't have any, if the update happens alongside the step."""
+"""A step's uses of its own updates of variables, which are impossible if updates run alongside the step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def asynchronous_uses(graph: TrainingGraph) -> dict[str, list[str]]:
-    """By variable, what the step does that needs the update of the variable within the step itself."""
+    """By variable, the reasons why the step needs the update of the variable within the step itself."""
     from autodist.graph import StepAnalysis, node_of
 
     handles = [variable.handle for variable in graph.variables]

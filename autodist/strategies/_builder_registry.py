@@ -34,7 +34,7 @@ def get(what: StrategyLike) -> StrategyBuilder | Strategy:
     """Find the builder or the strategy that is meant.
 
     Args:
-        what: A builder's name, ``"PSLoadBalancing"``, in upper or lower case; with arguments,
+        what: A builder's name, ``"PSLoadBalancing"``, in any case, or with arguments,
             ``"AllReduce(chunk_size=64)"``; the path of a strategy's JSON file (it ends in ``.json`` or has a directory)
             or of a plan (``.yml``, ``.yaml``); or a builder or a strategy, which is returned as it is.
 
@@ -72,7 +72,7 @@ def names_builder(text: str) -> bool:
 
 
 def _readable(builder: StrategyBuilder) -> StrategyBuilder:
-    """Report a plan's mistakes before a model is built."""
+    """The builder; a plan file is read, so that its mistakes are reported before a model is built."""
     if isinstance(builder, Manual):
         builder.read()
     return builder
@@ -87,7 +87,7 @@ def compose(
 ) -> Strategy:
     """Make a checked strategy: :func:`get` it, build it if need be, :func:`check` it.
 
-    A file of another cluster is fitted to this one, which a :class:`RetargetedWarning` tells.
+    A file for another cluster is fitted to this one, and a :class:`RetargetedWarning` says so.
 
     Raises:
         StrategyError: For the reasons of :func:`get` and :func:`check`.
@@ -99,7 +99,7 @@ def compose(
 
 
 def fitting(what: StrategyLike, spec: ResourceSpec) -> StrategyBuilder | Strategy:
-    """:func:`get` what is meant; for a file of another cluster, a builder that fits it to this one.
+    """The result of :func:`get`; for a file for another cluster, a builder that fits it to this one.
 
     Raises:
         StrategyError: For the reasons of :func:`get`.

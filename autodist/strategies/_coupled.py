@@ -1,4 +1,4 @@
-"""Which variables must live in one place."""
+"""Finds the sets of variables that must live in one place."""
 
 from __future__ import annotations
 

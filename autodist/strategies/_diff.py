@@ -24,8 +24,8 @@ class Difference:
 
     Attributes:
         variable: The variable's name; None if it is about the whole graph.
-        shard: Which shard, from 0; None if it is about the whole variable.
-        aspect: What differs: a key of the strategy's JSON, ``synchronizer`` for its kind, or ``variable`` if one
+        shard: The shard's number, from 0; None if it is about the whole variable.
+        aspect: A key of the strategy's JSON, ``synchronizer`` for its kind, or ``variable`` if one
             strategy does not have it.
         a: What the first strategy says; None if it says nothing.
         b: What the second one says.
@@ -47,7 +47,7 @@ class StrategyDiff:
         id_b: Identity of ``b``.
         builder_a: The builder of ``a``; for people only.
         builder_b: The builder of ``b``.
-        differences: In the order of ``a``; none if both say the same.
+        differences: The differences, in the order of ``a``; none if both say the same.
         sent_a: By host, bytes that it sends per step under ``a``; None without a graph.
         sent_b: The same under ``b``.
     """
@@ -166,7 +166,7 @@ def _text(value: Any) -> str:
 
 
 def _told(synchronizer: Synchronizer) -> str:
-    """The kind, and where or in which group: what one looks for first."""
+    """The synchronizer's kind, and its device or group."""
     number = synchronizer.group_number
     detail = synchronizer.home if number is None else f"group {number}"
     return synchronizer.type if detail is None else f"{synchronizer.type} ({detail})"

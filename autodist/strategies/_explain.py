@@ -68,7 +68,7 @@ class HostTraffic:
         sent_bytes: Bytes sent.
         received_bytes: Bytes received.
         bandwidth_gbps: Bandwidth of its network interface.
-        network_s: The larger of both at this bandwidth: no step can be faster without overlap.
+        network_s: Seconds for the larger of both at this bandwidth: no step can be faster without overlap.
     """
 
     host: str
@@ -104,7 +104,7 @@ class Cost:
         links: Those that carry anything, the busiest first.
         state_bytes: Bytes that all hosts together send for small state.
         batch_size: Examples in the global batch that the numbers are for.
-        rows: By sparse variable, rows that a global batch touches.
+        rows: By sparse variable, the number of rows that a global batch touches.
         guessed: Sparse variables whose rows are a guess.
         is_batch_supposed: Whether the number of examples of a batch is unknown.
     """
@@ -120,10 +120,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A strategy, told shard by shard and in total.
+    """A description of a strategy, shard by shard and in total.
 
     Attributes:
-        id: The strategy's.
+        id: The strategy's identity.
         builder: The builder that made it.
         replicas: The devices that hold a copy of the graph.
         communicator: What carries the batch size, the loss and the metrics.
@@ -134,11 +134,11 @@ class Explanation:
         num_groups: Number of all-reduce groups.
         cost: What a step sends; None without a graph.
         problems: Why the strategy does not fit; None without a graph.
-        exchanged: What replicas exchange before their gradients, the largest first; None where no run has kept that.
+        exchanged: The tensors that replicas exchange before gradients, the largest first; None if no run has kept them.
         has_tiles: Whether replicas compute with parts of any variable.
-        memory_bytes: By host, what its worker is expected to need while it trains, beyond what imports take; None
+        memory_bytes: By host, the memory that its worker is expected to need for training, besides imports; None
             without an estimate.
-        whole: What each replica computes whole because variables are tiled; None without tiles or a graph.
+        whole: The work that each replica does whole because variables are tiled; None without tiles or a graph.
     """
 
     id: str
@@ -253,7 +253,7 @@ def _shapes(config: VariableConfig, variable: Variable | None) -> list[tuple[int
         return []
     try:
         return [part.size for part in shard_slices(config.partition, variable.shape)]
-    except ValueError:  # among the problems
+    except ValueError:  # it is among the problems
         return []
 
 

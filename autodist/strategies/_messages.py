@@ -49,7 +49,7 @@ def shard_messages(
             variable = known[config.variable]
             examples = batch_size / max(len(strategy.graph.replicas), 1)
             use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size, examples)
-            alike: dict[tuple[int, tuple[int, ...]], ShardMessages] = {}  # many shards of a variable are
+            alike: dict[tuple[int, tuple[int, ...]], ShardMessages] = {}  # many shards of a variable are alike
             for number, shard, part in _parts_of(config, variable):
                 if (id(shard), part.size) not in alike:
                     message = _of_shard(shard, variable, part.size, use, graph)
@@ -86,7 +86,7 @@ class _Rows:
 
 
 def _scaled(use: VariableUse, given: int | None, batch_size: int, examples: float) -> _Rows:
-    """Rows for each example; what a replica takes in any case is shared by the `examples` that it has."""
+    """Rows for each example; a replica's fixed number of rows is divided by its number of `examples`."""
     if given is None:
         lookup = use.lookup_rows + use.fixed_lookup_rows / examples
         return _Rows(use, lookup, use.gradient_rows + use.fixed_gradient_rows / examples)
@@ -99,7 +99,7 @@ def _parts_of(config: VariableConfig, variable: Variable) -> Iterator[tuple[int 
     try:
         slices = shard_slices(config.partition, variable.shape)
     except ValueError:
-        return  # verification refuses it: there are no shards
+        return  # there are no shards: verification refuses the partition
     for number, (shard, part) in enumerate(zip(config.shards, slices, strict=False)):
         yield None if config.partition is None else number, shard, part
 
@@ -107,7 +107,7 @@ def _parts_of(config: VariableConfig, variable: Variable) -> Iterator[tuple[int 
 def _of_shard(
     shard: ShardConfig, variable: Variable, shape: tuple[int, ...], rows: _Rows, graph: TrainingGraph
 ) -> ShardMessages:
-    # Each shard has its part of the rows that a step touches; and each row is as wide as the shard.
+    # Each shard has its part of the rows that a step touches, and its rows are as wide as the shard.
     fraction = shape[0] / variable.shape[0] if variable.shape and variable.shape[0] else 1.0
     itemsize = _itemsize(variable.dtype)
     row_bytes = prod(shape[1:]) * itemsize
@@ -162,11 +162,11 @@ class _Message:
     size_bytes: float
     gathers: bool
     dtype: str
-    """The dtype of what is summed; empty where encoded messages are gathered."""
+    """The dtype of the tensors that are summed; empty where encoded messages are gathered."""
 
 
 def _message(compressor: str | None, shape: tuple[int, ...], dtype: str, *, slices: bool = False) -> _Message:
-    """A gradient of this shape, or the values of rows of one, as it travels; what can't be encoded travels plainly."""
+    """The message for a gradient of this shape, or for values of its rows; not encoded if that is impossible."""
     encoder = _encoder(compressor, shape, dtype)
     if encoder is None or (slices and not encoder.encodes_slices):
         return _Message(float(prod(shape) * _itemsize(dtype)), False, dtype)
@@ -188,6 +188,6 @@ def _encoder(compressor: str | None, shape: tuple[int, ...], dtype: str) -> Comp
 
 @functools.cache
 def _itemsize(dtype: str) -> int:
-    import numpy as np  # what only lists strategies need not wait for it
+    import numpy as np  # code that only lists strategies need not import it
 
     return {"bfloat16": 2, "string": 8, "variant": 8}.get(dtype) or np.dtype(dtype).itemsize

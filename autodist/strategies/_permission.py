@@ -1,4 +1,4 @@
-"""Ways that may carry the values of a run: one that encrypts, or that opens no ports to others, can't have all."""
+"""The carriers that a run may use: one that encrypts, or opens no ports to others, can't use all of them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Permission:
     opens_ports: bool = False
 
     def allows(self, carrier: Carrier) -> bool:
-        """Whether something may carry values."""
+        """Whether a carrier may be used."""
         if self.encrypts:
             return carrier.encrypts
         return self.opens_ports or not carrier.needs_servers
 
     @property
     def carriers(self) -> frozenset[str]:
-        """Names of all that may carry values."""
+        """Names of all carriers that may be used."""
         return frozenset(carriers.names_of(self.allows))
 
     def why_not(self, strategy: Strategy) -> str:
@@ -52,7 +52,7 @@ class Permission:
         return f"{refused} {what}" if refused else ""
 
     def check(self, strategy: Strategy) -> None:
-        """See that all that carries a strategy's values is allowed.
+        """Check that all carriers of a strategy are allowed.
 
         Raises:
             StrategyError: Something is not.
@@ -60,21 +60,21 @@ class Permission:
         self._check(_name(strategy), strategy.carriers)
 
     def check_chosen(self, text: str, chosen: Strategy | StrategyBuilder, installed: Collection[str]) -> None:
-        """See that a wanted strategy is allowed, as far as that is known before it is built.
+        """Check that a wanted strategy is allowed, as far as that is known before it is built.
 
         Args:
-            text: How it is called.
+            text: The name of the strategy, for messages.
             chosen: A strategy, or its builder.
-            installed: The communicators there, the fastest first.
+            installed: The installed communicators, the fastest first.
 
         Raises:
-            StrategyError: It would be carried by what is not.
+            StrategyError: Its carrier is not allowed.
         """
         if isinstance(chosen, Strategy):
             self.check(chosen)
         elif chosen.chooses:
             if not any(self.allows(carriers.get(name)) for name in installed):
-                self._check(text, installed)  # it has nothing to choose from
+                self._check(text, installed)  # no installed carrier is allowed
         elif chosen.tells_carriers:
             self._check(text, chosen.carriers(tuple(installed)))
 

@@ -1,4 +1,4 @@
-"""A strategy's file on another cluster than it was made for: with other names, or another number of hosts."""
+"""Uses a strategy's file on a cluster with other names, or another number of hosts, than it was made for."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Retargeted(StrategyBuilder):
     """A strategy's file for any cluster: see :func:`retargeted_to`.
 
     Attributes:
-        strategy: What is in the file.
-        path: Its name, for people.
+        strategy: The strategy in the file.
+        path: The file's name, for messages.
     """
 
     name: ClassVar[str] = "Retargeted"
@@ -38,14 +38,14 @@ class Retargeted(StrategyBuilder):
     path: str
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
-        """Return the strategy for this cluster, and tell that it was for another one."""
+        """Return the strategy for this cluster, and warn that it was made for another one."""
         found = retargeted_to(self.strategy, graph, spec)
         told = f"the strategy `{self.path}` is of another cluster, and was fitted to this one: {found.builder}"
         warnings.warn(told, RetargetedWarning, stacklevel=2)
         return found
 
     def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
-        """Return what carries it."""
+        """Return the strategy's carriers."""
         return self.strategy.carriers
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
     servers are balanced again by the bytes that they serve, in proportion to what hosts' links carry.
 
     Args:
-        strategy: S, for a cluster of which it knows the devices' names alone.
+        strategy: S, which holds only the names of its cluster's devices.
         graph: G.
         spec: The other cluster.
 
@@ -107,7 +107,7 @@ def _devices(strategy: Strategy) -> Iterator[str]:
 
 
 class _Destinations:
-    """Where servers come: by rank, or balanced again if the number of hosts is another one."""
+    """The homes of shards on servers: by rank, or balanced again if the number of hosts differs."""
 
     def __init__(self, before: list[str], spec: ResourceSpec) -> None:
         self._spec = spec
@@ -127,7 +127,7 @@ class _Destinations:
 
     @property
     def stations(self) -> tuple[str, ...]:
-        """Where hosts with several replicas sum their gradients."""
+        """The devices on which hosts with several replicas sum their gradients."""
         return tuple(host.cpu_devices[0].name for host in self._spec.hosts if len(host.replica_devices) > 1)
 
 

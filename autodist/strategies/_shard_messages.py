@@ -17,7 +17,7 @@ class ShardMessages:
 
     Attributes:
         variable: The variable's name; empty for small state.
-        shard: Which shard of it; None if it is not partitioned.
+        shard: The shard's number; None if the variable is not partitioned.
         synchronizer: How it is synchronized.
         shape: The shard's shape.
         size_bytes: Bytes of its value.
@@ -33,17 +33,17 @@ class ShardMessages:
         index_bytes: Bytes of one row number.
         gradient_rows: Rows of the sparse gradients of the whole variable for each example.
         is_guess: Whether numbers of rows are guesses.
-        is_packed: Whether it may travel to its server together with others.
-        is_streamed: Whether AutoDist's own library carries it to its server, and the value back.
+        is_packed: Whether the gradient may travel to its server together with others.
+        is_streamed: Whether AutoDist's own library carries the gradient to its server, and the value back.
         gathered_index_bytes: Bytes of the number of a gathered row.
         is_gradient_coded: Whether that library carries the gradient as floats of 32 bits, encoded on slow links.
-        is_value_coded: The same of the value.
+        is_value_coded: Whether that library carries the value so.
         waited_bytes: Bytes of activations that each host sends in the middle of the computation, which waits for them;
             infinite where replicas can't share the step so.
-        waits: How often it waits.
-        kept_bytes: What each host has of activations and weights that it gathers for that.
-        rebuilt_flops: What each worker computes, for each example of the whole batch, to make the gradient of what was
-            sent in its place, or because of tiles.
+        waits: How often the computation waits in a step.
+        kept_bytes: Bytes of activations and weights that each host gathers for that.
+        rebuilt_flops: Operations of each worker, per example of the whole batch, to rebuild the gradient from its
+            factors, or because of tiles.
     """
 
     variable: str
@@ -114,11 +114,11 @@ class ShardMessages:
 
     @property
     def never_coded(self) -> ShardMessages:
-        """The same as it travels where floats are never encoded."""
+        """The same messages over a carrier that never encodes floats."""
         return self.changed(is_gradient_coded=False, is_value_coded=False)
 
     def changed(self, **fields: object) -> ShardMessages:
-        """The same with other fields, as `dataclasses.replace` makes it, in a tenth of the time.
+        """The same messages with other fields; a tenth of the time of `dataclasses.replace`.
 
         Example:
             >>> from autodist.strategies import AllReduceSynchronizer

@@ -61,7 +61,7 @@ def shard_slices(partition: Partition | None, shape: tuple[int, ...]) -> tuple[S
 
 @functools.lru_cache(maxsize=1 << 14)
 def _cut(partition: Partition, shape: tuple[int, ...]) -> tuple[ShardSlice, ...]:
-    """The same of a partition with an entry for each dim; a search asks for those of each several times."""
+    """The shards of a partition with an entry for each dim; cached, because a search asks several times for each."""
     parts = [_parts(entry, dim) for entry, dim in zip(partition, shape, strict=True)]
     return tuple(
         ShardSlice(tuple(begin for begin, _ in corner), tuple(size for _, size in corner))

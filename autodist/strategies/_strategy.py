@@ -24,10 +24,10 @@ _WITHOUT_FILE = (
     "`autodist search SCRIPT --out FILE` makes such a file; `autodist strategies` lists the strategies that need none"
 )
 PACK_BYTES = 1 << 19
-"""Up to this size small values share messages: on links of 1 Gbit/s as good as any other size, or better."""
+"""Values up to this many bytes share messages; on links of 1 Gbit/s no other size was better."""
 
 _FORMERLY = (("order", "ring"), ("order", "hierarchical"))
-"""Keys of an all-reduce in older files that are passed over: they never changed what ran."""
+"""Keys and values of an all-reduce in older files that are ignored: they never had an effect."""
 
 _FACTORS = re.compile(r"\s*SufficientFactors\s*(\(\s*\)\s*)?")
 
@@ -35,7 +35,7 @@ Communicator: TypeAlias = CarrierName
 S = TypeVar("S", bound=Synchronizer)
 
 GraphCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: True, reads_former=True)]
-"""Carriers of small state, in records of earlier versions too; verification refuses what there is no longer."""
+"""The name of a carrier of small state; earlier versions' records may have others, which verification refuses."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ShardConfig:
     """How one shard of a variable is synchronized.
 
     Attributes:
-        synchronizer: How its values meet.
+        synchronizer: How workers agree on its value.
         compressor: Name of the encoder and decoder of its messages; None sends them as they are.
     """
 
@@ -111,7 +111,7 @@ class GraphConfig:
         replicas: The devices that each hold a copy of G; the batch is split in this order.
         communicator: What carries the small per-step state: batch size, loss, metrics. Next to parameter servers it
             is ``tcp``, which also carries what they get and give.
-        pack_bytes: In records of earlier versions: up to this size, what a server got and gave shared messages.
+        pack_bytes: In records of earlier versions: the size in bytes up to which a server's messages were joined.
     """
 
     replicas: tuple[str, ...]
@@ -120,7 +120,7 @@ class GraphConfig:
 
     @property
     def has_streams(self) -> bool:
-        """Whether what servers get and give goes from worker to worker, as in all but records of earlier versions."""
+        """Whether messages to and from servers go from worker to worker, as in all but records of earlier versions."""
         carrier = carriers.find(self.communicator)
         return carrier is not None and carrier.has_streams
 

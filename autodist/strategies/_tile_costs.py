@@ -19,13 +19,13 @@ class TileCosts:
     """Exchanges of activations that the computation waits for, and what each replica computes for all examples.
 
     Attributes:
-        sent_bytes: What each host sends; infinite where replicas can't share the step so.
-        waits: How often.
-        kept_bytes: What each host has of tensors that are gathered: parts of others as they come, and the whole.
-        shards: Parts of tiled variables, of which each has an even share of this in costs.
-        parts: Replicas that share the step.
+        sent_bytes: Bytes that each host sends; infinite where replicas can't share the step so.
+        waits: Number of exchanges that the computation waits for.
+        kept_bytes: Bytes that each host keeps of gathered tensors: the others' parts as they arrive, and the whole.
+        shards: Number of parts of tiled variables; in costs, each gets an even share of the above.
+        parts: Number of replicas that share the step.
         everywhere: Names of variables whose gradient each replica has whole.
-        repeated_flops: What each replica computes besides its own part, for each example of the batch.
+        repeated_flops: Operations of each replica besides its own part of the work, per example of the batch.
     """
 
     sent_bytes: float = 0.0
@@ -37,7 +37,7 @@ class TileCosts:
     repeated_flops: float = 0.0
 
     def added_to(self, message: ShardMessages) -> ShardMessages:
-        """The messages of a shard with what tiles change of them."""
+        """The messages of a shard, changed as tiles change them."""
         if message.synchronizer.tiled_for is not None:
             sent, waits, kept, flops = (
                 value / self.shards for value in (self.sent_bytes, self.waits, self.kept_bytes, self.repeated_flops)
@@ -46,7 +46,7 @@ class TileCosts:
             return message.changed(waited_bytes=sent, waits=waits, kept_bytes=kept, rebuilt_flops=rebuilt)
         if message.variable not in self.everywhere:
             return message
-        # Rows are looked up for all examples, and nobody needs another one's gradient.
+        # Each replica looks rows up for all examples, and needs no gradients of others.
         nothing = dict.fromkeys(
             ("summed_bytes", "gathered_bytes", "gradient_rows", "gathered_rows", "rebuilt_flops"), 0.0
         )
@@ -54,7 +54,7 @@ class TileCosts:
 
 
 def tile_costs(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> TileCosts:
-    """The exchanges for a strategy's tiles; nothing is known of a step that is only described.
+    """The exchanges for a strategy's tiles; all zero for a step that is only described.
 
     Args:
         strategy: S.
@@ -83,7 +83,7 @@ def tile_costs(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
     sent_bytes = sum(one.sent_bytes(hosts) for one in found)
     kept_bytes = sum(one.size_bytes + one.sent_bytes(hosts) for one in found if one.is_gathered)
     waits = TileCosts(sent_bytes, len(found), kept_bytes, shards, len(group))
-    if groups > 1:  # between these all gradients travel
+    if groups > 1:  # all gradients travel between the groups
         return waits
     whole = computed_whole(graph, dims, len(group), max(1, batch_size))
     everywhere = (variable.name for variable in graph.trainable if _has_gradient(variable, whole))
@@ -99,13 +99,13 @@ def _has_gradient(variable: Variable, whole: Container[str]) -> bool:
 
 
 def _flops_of(graph: TrainingGraph, batch_size: int, nodes: Iterable[str]) -> float:
-    """The operations of nodes, and the like of the bytes that they read and write."""
+    """The floating-point operations of nodes, plus an equivalent for the bytes that they read and write."""
     work = work_of(graph, batch_size)
     return sum(work.get(name, 0.0) for name in nodes)
 
 
 def work_of(graph: TrainingGraph, batch_size: int) -> Mapping[str, float]:
-    """By node, its floating-point operations, and the like of the bytes that it reads and writes."""
+    """By node, its floating-point operations, plus an equivalent for the bytes that it reads and writes."""
     from autodist.cost.operations import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
 
     kept, key = graph.analysis.derived, (work_of, batch_size)

@@ -79,7 +79,7 @@ def traffic(
 
 
 def _coded(plain: Links, coded: Links, spec: ResourceSpec) -> Links:
-    """Bytes that travel as they are, and bytes that travel encoded, by how fast each link is."""
+    """Bytes by link: the plain ones on fast links, the encoded ones on slow links."""
     return {
         ends: coded[ends] if size >= LEAST_CODED_BYTES and is_coded(spec.link(*ends).bandwidth_gbps) else size
         for ends, size in plain.items()

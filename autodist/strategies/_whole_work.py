@@ -21,7 +21,7 @@ class WholeWork:
     """Work of a step that is not shared.
 
     Attributes:
-        share: How much of the work of the step it is, by an estimate from shapes.
+        share: The fraction of the step's work that it is, estimated from shapes.
         operators: The operators that are a hundredth of the step or more, the costliest first: the node, what it does,
             and the user's line, which is empty where it is not known.
 

@@ -58,4 +58,4 @@ BUILDERS: tuple[type[StrategyBuilder], ...] = (
     RandomAxisPartitionAR,
     UnevenPartitionedPS,
 )
-"""Those that :func:`autodist.strategies.get` knows by name."""
+"""The builders that :func:`autodist.strategies.get` knows by name."""

@@ -1,4 +1,4 @@
-"""Builders that are another one with an option, known by a name of their own."""
+"""Builders that stand for another builder with an option, under a name of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Alias(StrategyBuilder, abc.ABC):
-    """A builder whose strategies are those of another one; they say its own name."""
+    """A builder whose strategies are those of another one, but name this one as their builder."""
 
     @property
     @abc.abstractmethod

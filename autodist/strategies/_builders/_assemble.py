@@ -29,8 +29,8 @@ def assemble(
         graph: G.
         spec: D.
         configs: By variable.
-        communicator: What carries small state where there are no servers; alongside these it is what carries theirs.
-        remark: Where the builder did not do what it was asked for, and why.
+        communicator: The carrier of small state without servers; with servers, state goes over their carrier.
+        remark: A text that says where the builder did not do what it was asked for, and why.
     """
     chosen = tuple(configs[variable.name] for variable in graph.trainable)
     synchronizers = [shard.synchronizer for config in chosen for shard in config.shards]

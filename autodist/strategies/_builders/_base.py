@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 class StrategyBuilder(Named, abc.ABC):
     """Makes a strategy for a graph on a cluster; a pure function of both and of its own fields.
 
-    See :class:`~autodist.registry.Named` for what a concrete builder looks like. Its text leaves out what has its
-    default.
+    See :class:`~autodist.registry.Named` for what a concrete builder looks like. Its text leaves out parameters with
+    default values.
     """
 
     file: ClassVar[str | None] = None
-    """Which of its fields is the path of a file that it reads: the file goes to other machines with it."""
+    """The name of the field that is the path of a file it reads: the file goes to other machines with it."""
 
     @abc.abstractmethod
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
@@ -33,42 +33,42 @@ class StrategyBuilder(Named, abc.ABC):
 
     @property
     def tries(self) -> int:
-        """How many strategies are tried out in the first training steps; 1 for those that know which one it is."""
+        """How many strategies are tried out in the first training steps; 1 for a builder that tries none out."""
         return 1
 
     def check_cluster(self, spec: ResourceSpec) -> None:
-        """See that it can build for a cluster, as far as that does not depend on the graph; called by launchers.
+        """Check that it can build for a cluster, as far as that does not depend on the graph; called by launchers.
 
         Raises:
             StrategyError: It can't, for any graph.
         """
 
     def candidates(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
-        """Build what is tried out, up to :attr:`tries` synchronous strategies; the likeliest first."""
+        """Build the strategies to try out: up to :attr:`tries` synchronous ones, the likeliest first."""
         return (self.build(graph, spec),)
 
     @property
     def chooses(self) -> bool:
-        """Whether it chooses among many kinds of strategies, so that what carries them is not known beforehand."""
+        """Whether it chooses among many kinds of strategies, so that their carriers are not known beforehand."""
         return False
 
     def safer_than(self, strategy: Strategy) -> StrategyBuilder | None:
-        """Return the builder to try if a step can't be compiled as this one chose; None if there is none."""
+        """Return the builder to try if a step can't be compiled with this one's strategy; None if there is none."""
         return None
 
     def confined(self, allowed: Collection[str]) -> StrategyBuilder:
-        """Return a builder that chooses only what these carry; itself, where it does not choose."""
+        """Return a builder that chooses only strategies that these carry; itself, if it does not choose."""
         return self
 
     @property
     def tells_carriers(self) -> bool:
-        """Whether :meth:`carriers` is about this builder, and not what is supposed of those that say nothing."""
+        """Whether :meth:`carriers` is known for this builder, rather than the default for builders that do not say."""
         return hasattr(self, "communicator") or type(self).carriers is not StrategyBuilder.carriers
 
     def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
-        """Return what may carry its strategies' collectives on machines that have these communicators.
+        """Return the possible carriers of its strategies' collectives on machines that have these communicators.
 
-        It is what its field ``communicator`` says; without such a field what carries servers.
+        It is the one that its field ``communicator`` names; without such a field, the carriers of servers.
 
         Args:
             installed: The communicators, the fastest first.
@@ -77,7 +77,7 @@ class StrategyBuilder(Named, abc.ABC):
         return (self._automatic(installed) if communicator == "auto" else communicator,)
 
     def _automatic(self, installed: Sequence[Communicator]) -> GraphCommunicator:
-        """Return what ``auto`` means: the fastest."""
+        """Return the communicator that ``auto`` means: the fastest."""
         return installed[0]
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ AnyCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: True, "auto")
 BesideServers: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.fits_servers, "auto")]
 
 CHUNK_BYTES = 4 * 2**20
-"""A group that is larger keeps the network waiting for its last gradient; a smaller one costs messages."""
+"""Bytes of a group: a larger one keeps the network waiting for its last gradient, a smaller one costs messages."""
 
 
 def carrier_of(builder: StrategyBuilder) -> Communicator:
@@ -29,7 +29,7 @@ def carrier_of(builder: StrategyBuilder) -> Communicator:
 
 
 def in_backward_order(graph: TrainingGraph) -> list[Variable]:
-    """The trainable variables, that whose gradient exists first at the front."""
+    """The trainable variables in the order in which their gradients become ready."""
     return sorted(graph.trainable, key=lambda v: v.backward_order if v.backward_order >= 0 else len(graph.variables))
 
 
@@ -39,7 +39,7 @@ def chunks(
     partitions: Mapping[str, Partition | None] | None = None,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> dict[str, tuple[int, ...]]:
-    """Per variable the group of each shard, from 0: shards that follow each other make one, up to a number and a size.
+    """Per variable the group of each shard, from 0: consecutive shards form one, up to a number and a size.
 
     Sparse gradients are gathered, not reduced, so each sparse shard is alone; and one buffer has one dtype.
     """

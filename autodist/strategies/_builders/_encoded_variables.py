@@ -1,4 +1,4 @@
-"""Which variables a builder's compressor is for."""
+"""Finds the variables that a builder's compressor can encode."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _WIDE = ("float32", "float64")
 def encoder(variable: Variable, compressor: str | None, *, served: bool = False) -> str | None:
     """The given compressor if it can encode the variable's gradients, else none.
 
-    Gradients of a shape or dtype that it does not take travel as they are, numbers of 16 bits for one. So do sparse
-    ones, except compressors that encode their values.
+    Gradients of a shape or dtype that it does not take, such as 16-bit floats, travel unencoded. So do sparse ones,
+    unless the compressor encodes their values.
 
     Args:
         variable: The variable whose gradients are encoded.
         compressor: Its text.
-        served: Leave out what servers don't take either: messages in several rounds, as PowerSGD's.
+        served: Whether servers hold the variable: they don't take messages in several rounds, such as PowerSGD's.
     """
     if compressor is None:
         return None

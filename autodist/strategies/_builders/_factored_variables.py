@@ -1,4 +1,4 @@
-"""Which variables can travel as sufficient factors, and what that costs."""
+"""Finds the variables whose gradients can travel as sufficient factors, and those for which that is cheaper."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def factors_are_cheaper(graph: TrainingGraph, variable: Variable, *, workers: in
     Args:
         graph: G.
         variable: The variable.
-        workers: P1.
-        servers: P2.
-        examples: Those of one worker; a layer on sequences has their length as many pairs of factors.
+        workers: Number of workers, P1.
+        servers: Number of servers, P2.
+        examples: Examples of one worker; a layer on sequences has as many pairs of factors per example as time steps.
     """
     from autodist.graph import factors_of
 
@@ -35,5 +35,5 @@ def factors_are_cheaper(graph: TrainingGraph, variable: Variable, *, workers: in
     if factors.obstacle is not None or factors.rows_per_example is None:
         return False
     by_servers = server_floats(variable.size_bytes, 1, workers=workers, servers=servers)
-    # The formula's m + n are the numbers of a pair: here the bytes of an example, of all products that the gradient is.
+    # The formula's m + n numbers of a pair are here the bytes per example of all products in the gradient.
     return broadcast_floats(factors.bytes_per_example, 0, workers=workers, pairs=examples) <= by_servers

@@ -1,4 +1,4 @@
-"""Parameter servers with a stop on the way."""
+"""Parameter servers to which each host sends the sum of its replicas' gradients."""
 
 from __future__ import annotations
 

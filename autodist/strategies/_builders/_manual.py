@@ -95,7 +95,7 @@ class Manual(StrategyBuilder):
         return read_plan(self.plan)
 
     def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
-        """Return what the plan's groups, factors and graph go over."""
+        """Return the carriers of the plan's groups, factors and graph."""
         return self.read().carriers(installed)
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
@@ -107,16 +107,16 @@ class _Draft:
     """A plan on its way to a strategy for one graph and cluster.
 
     Attributes:
-        sections: By variable, its pattern and what holds for it.
-        partitions: By variable.
-        shards: What holds for each shard.
+        sections: By variable, its pattern and its section.
+        partitions: By variable, its partition.
+        shards: By shard, its section.
     """
 
     def __init__(self, plan: Plan, graph: TrainingGraph, spec: ResourceSpec) -> None:
         self.plan, self.graph, self.spec = plan, graph, spec
         self.replicas = plan.graph.replicas or replica_names(spec)
         self.groups = self._number_of_groups()
-        plan.document.check()  # rules are for other variables where there are groups
+        plan.document.check()  # with groups, rules are for other variables
         self.parts = len(self.replicas) // self.groups
         self.tiled = dict(self._tiled()) if self.parts > 1 else {}
         self.others = tuple(v for v in graph.trainable if v.name not in self.tiled)
@@ -269,7 +269,7 @@ class _Draft:
     # From shards to synchronizers -------------------------------------------------------------------------------------
 
     def _destinations(self) -> dict[_Shard, str]:
-        """Where the shards live that are to be balanced; what others put on servers counts as their load."""
+        """The homes of the shards that are to be balanced; shards with given homes count as load there."""
         loads: dict[str, int] = {}
         served = {key: shard.ps.destination for key, shard in self.shards.items() if shard.ps is not None}
         for key, destination in served.items():
@@ -304,7 +304,7 @@ class _Draft:
                 section = rules[key].all_reduce if key in rules else None
                 if section is None or key in given:
                     continue
-                is_tiled = variable.name in self.tiled  # their gradients go between groups, others between all workers
+                is_tiled = variable.name in self.tiled  # their gradients travel between groups only
                 kind = (self.sections[variable.name][0], section, rules[key].compressor, variable.dtype, is_tiled)
                 count = counts[kind] = counts.get(kind, -1) + 1
                 chunk = key if variable.is_sparse else (*kind, count // (section.chunk_size or _CHUNK_SIZE))
@@ -337,7 +337,7 @@ class _Draft:
 
 
 def _devices(plan: Plan) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Every device that a plan names, and where."""
+    """Every device that a plan names, and the place in the plan."""
     for index, device in enumerate(plan.graph.replicas or ()):
         yield ("graph", "replicas", index), device
     for pattern, section in plan.sections.items():

@@ -22,7 +22,7 @@ _LEAST = {
     "servers": 1,
     "staleness": 0,
 }
-"""The least values of the builders' numbers; a name means the same everywhere."""
+"""The least values of the builders' numbers; a name has one meaning in all builders."""
 
 
 @dataclass(frozen=True)

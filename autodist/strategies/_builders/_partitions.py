@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from autodist.strategies._shards import Partition
 
 MIN_SHARD_BYTES = 1024
-"""A shard costs a message in each direction and the ops of an update of its own, which less content isn't worth."""
+"""The least bytes of a shard: it costs a message in each direction and the ops of an update of its own."""
 
 
 def shard_limit(max_shards: int | None, spec: ResourceSpec) -> int:
-    """Into how many shards a variable is split at most: by default as many as there are hosts; on one host it is not.
+    """The most shards of a variable: by default as many as there are hosts; on one host it is not split.
 
-    The original partitions on a single device as well, and a prime number of rows gives that many shards there.
+    The original AutoDist splits on a single device as well; there, a prime number of rows gives that many shards.
     """
     if spec.world_size == 1:
         return 1
@@ -60,7 +60,7 @@ def largest_divisor(number: int, limit: int) -> int:
 
 
 def fixed_parts(variable: Variable, part_bytes: int, limit: int) -> Partition | None:
-    """Rows in parts of one size in bytes, the last part smaller; nearly even ones where that were too many parts.
+    """Rows in parts of one size in bytes, the last part smaller; nearly even parts if those would be too many.
 
     Example:
         >>> from autodist.graph import Role, Variable

@@ -1,4 +1,4 @@
-"""Plan files: what an expert writes by hand, YAML of name patterns and what holds for the variables they match.
+"""Plan files: YAML that an expert writes by hand, with sections for the variables that name patterns match.
 
 The keys and their meanings are described in ``docs/manual_strategy.md``.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LOAD_BALANCED = "load_balanced"
 GRAPH, LAYOUTS = "graph", "layouts"
-"""The keys that are no patterns; a variable of such a name is matched by ``grap[h]``."""
+"""The keys that are not patterns; a variable with such a name is matched by ``grap[h]``."""
 WHOLE = "whole"
 
 
@@ -40,7 +40,7 @@ class ServerSection:
 
 @dataclass(frozen=True)
 class GroupSection:
-    """``all_reduce``: the keys of :class:`~autodist.strategies.AllReduceSynchronizer`, or how many make a group."""
+    """``all_reduce``: the keys of :class:`~autodist.strategies.AllReduceSynchronizer`, or the size of groups."""
 
     group: int | None = None
     chunk_size: int | None = None
@@ -100,9 +100,9 @@ class Plan:
     """A plan file, read.
 
     Attributes:
-        document: The text's keys and their places, for what is found wrong later.
-        graph: What holds for the graph.
-        sections: By pattern, in the order of the file.
+        document: The text's keys and their places, for mistakes that are found later.
+        graph: The section for the graph.
+        sections: The sections by pattern, in the order of the file.
         layouts: By pattern, the dim along which each replica has a part of a variable; None for whole variables.
     """
 
@@ -128,7 +128,7 @@ class Plan:
     def automatic(self, installed: Sequence[Communicator]) -> Communicator:
         """The carrier of collectives where that is left open: the graph's, else the fastest one with its servers.
 
-        Where none is installed that goes with servers :func:`~autodist.strategies.verify` says so.
+        If none is installed that works with servers, :func:`~autodist.strategies.verify` says so.
         """
         if self.graph.communicator != "auto":
             return self.graph.communicator
@@ -176,7 +176,7 @@ def read_plan(path: str) -> Plan:
 
 
 def _layouts(document: Document, given: Any) -> Iterator[tuple[str, int | None]]:
-    """By pattern, the dim that is cut; what is none is noted."""
+    """By pattern, the dim that is cut; values that are not dims are noted as mistakes."""
     if not isinstance(given, dict):
         _add(document, (LAYOUTS,), f"is `{given}`, expected patterns of names, each with a dim or `{WHOLE}`")
         return
@@ -201,7 +201,7 @@ def _section(document: Document, cls: Any, key: str) -> Any:
     if mistakes and isinstance(data, dict):
         found = read(cls, {name: value for name, value in data.items() if name not in wrong}, key, [])
     for where, problem in _problems(found) if isinstance(found, VariableSection) else ():
-        if where or not wrong:  # the synchronizer that is missing may be among what is wrong
+        if where or not wrong:  # the missing synchronizer may be among the keys with mistakes
             _add(document, (key, *where), problem)
     return found
 

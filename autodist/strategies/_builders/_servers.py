@@ -56,7 +56,7 @@ class ServerBuilder(CheckedBuilder):
         compressor: str | None = None,
     ) -> VariableConfig:
         """The config of a variable whose shards live on these devices."""
-        proxy = self.local_proxy and not variable.is_sparse  # of a table only some rows are read
+        proxy = self.local_proxy and not variable.is_sparse  # only some rows of a table are read
         shards = (PSSynchronizer(home, self.sync, self.staleness, proxy, transfer=transfer) for home in destinations)
         return VariableConfig(variable.name, tuple(ShardConfig(shard, compressor) for shard in shards), partition)
 

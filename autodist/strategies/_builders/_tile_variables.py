@@ -61,7 +61,7 @@ def tile_config(
         group: Number of the buffer in which its gradients travel between groups.
         replicas: All replicas; None for those of the cluster.
         compressor: Encoder of its gradients between groups.
-        carrier: What carries these; None for what is best.
+        carrier: The carrier of these gradients; None for the best one.
     """
     replicas = replica_names(spec) if replicas is None else replicas
     size, examples = len(replicas) // groups, graph.batch_size or 0
@@ -90,7 +90,7 @@ def tile_variables(
         graph: G.
         spec: D.
         dims: By variable that is tiled, the dim that is cut.
-        remark: Where the builder did not do what it was asked for, and why.
+        remark: A text that says where the builder did not do what it was asked for, and why.
         groups: How many groups of replicas have all parts of tiled variables.
         compressor: Encoder of the gradients that travel, as far as it can encode them.
     """

@@ -1,4 +1,4 @@
-"""Whether compressors fit the gradients that they are given, and what carries the messages."""
+"""Whether compressors fit the gradients that they are given, and the carriers of their messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compressors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) ->
         if variable is None or all(shard.compressor is None for shard in config.shards):
             continue  # another check reports an unknown variable
         for shape, shard in zip(_shapes(config, variable), config.shards, strict=False):
-            if shard.compressor is None or is_factors(shard.compressor):  # these have a check of their own
+            if shard.compressor is None or is_factors(shard.compressor):  # factors have a check of their own
                 continue
             compressor, mistake = read(shard.compressor)
             found = [mistake] if compressor is None else _misfits(compressor, variable, shape, shard.synchronizer)
@@ -37,7 +37,7 @@ def compressors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) ->
 
 
 def _read(text: str) -> tuple[Compressor | None, tuple[str, str]]:
-    """The compressor; if there is none, what is allowed, and why."""
+    """The compressor; if there is none, the allowed values and the reason."""
     try:
         return encoder_of(text), ("", "")
     except StrategyError as error:

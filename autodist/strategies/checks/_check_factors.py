@@ -1,4 +1,4 @@
-"""Whether gradients that travel as sufficient factors have some, and variables live where these can be used."""
+"""Whether gradients that are to travel as factors have factors, and their variables live where these can be used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_factors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield what keeps sufficient factors from taking the place of a gradient.
+    """Yield the reasons why sufficient factors can't replace a gradient.
 
     Example:
         >>> from autodist.graph import TrainingGraph

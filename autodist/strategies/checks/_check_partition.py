@@ -25,7 +25,7 @@ def partitions(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> 
         yield from problems
         if not problems and num_shards(config.partition) > 1:
             yield from _taken_names(config, graph, like_shards)
-            if graph.graph_def is not None:  # else the graph is only described, to plan for it
+            if graph.graph_def is not None:  # without nodes, the graph is only described, for planning
                 yield from _not_separable(config, graph.update_regions.of(config.variable))
 
 
@@ -58,7 +58,7 @@ def _misfits_of_dim(config: VariableConfig, partition: Partition, dim: int, leng
 
 
 def _taken_names(config: VariableConfig, graph: TrainingGraph, like_shards: list[str]) -> Iterator[Problem]:
-    if not like_shards:  # which is so of nearly all graphs, and what follows takes long for a large one
+    if not like_shards:  # as in nearly all graphs; the rest takes long for a large one
         return
     own = {config.variable, *(slot.name for slot in graph.slots_of(config.variable))}
     taken = [given for given in like_shards if any(given.startswith(f"{name}/shard_") for name in own)]

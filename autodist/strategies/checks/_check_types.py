@@ -1,4 +1,4 @@
-"""Whether the parts of a strategy made in Python have their types: reading JSON says so, calling a class does not."""
+"""Checks the types in a strategy made in Python: reading JSON checks them, calling a class does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._strategy import Strategy, VariableConfig
 
 _MOST_BITS = 4096
-"""Python does not print much longer numbers."""
+"""The most bits of a whole number: Python refuses to print much longer ones."""
 
 _REASON = "a strategy is made of value objects, tuples, texts and whole numbers"
 
@@ -25,7 +25,7 @@ def wrong_types(strategy: object) -> tuple[Problem, ...]:
         >>> print(wrong_types(Strategy(GraphConfig(["a:CPU:0"], "tcp"), ()))[0].statement)  # doctest: +ELLIPSIS
         `graph.replicas` is ['a:CPU:0'], allowed: a tuple (a strategy is made of ...)
     """
-    # Nearly all are right, of which there is nothing to tell: that is found out first, several times as fast.
+    # Nearly all strategies are right: a check without messages, which is several times as fast, comes first.
     return () if _fit(Strategy)(strategy) else tuple(_wrong(Strategy, strategy, "", None))
 
 
@@ -57,7 +57,7 @@ def _wrong(hint: Any, value: Any, where: str, variable: str | None) -> Iterator[
 
 @functools.cache
 def _fit(hint: Any) -> Callable[[Any], bool]:
-    """Whether a value and all its parts have a type, as `_wrong` tells."""
+    """A function that tells whether a value and all its parts have a type; it agrees with `_wrong`."""
     arms = [(arm, _parts_fit(arm)) for arm in _arms(hint)]
 
     def fits(value: Any) -> bool:
@@ -74,7 +74,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _parts_fit(arm: Any) -> Callable[[Any], bool] | None:
-    """Whether all parts of a value have their types; None if it has none."""
+    """A function that tells whether all parts of a value have their types; None if it has no parts."""
     if _origin(arm) is tuple:
         fits = _fit(get_args(arm)[0])
         return lambda parts: all(map(fits, {id(part): part for part in parts}.values()))  # many shards are one object
@@ -86,7 +86,7 @@ def _fields_fit(value: Any) -> bool:
     return all(fits(getattr(value, field)) for field, fits in _fits_of_fields(kind))
 
 
-@functools.cache  # by the value's own class: fields are of a base class
+@functools.cache  # by the value's own class, because fields have the type of a base class
 def _fits_of_fields(cls: Any) -> tuple[tuple[str, Callable[[Any], bool]], ...]:
     hints = _hints(cls) if hasattr(cls, "__dataclass_fields__") else {}
     return tuple((field, _fit(its)) for field, its in hints.items())
@@ -94,9 +94,9 @@ def _fits_of_fields(cls: Any) -> tuple[tuple[str, Callable[[Any], bool]], ...]:
 
 def _is(arm: Any, value: Any) -> bool:
     if arm is int:
-        return type(value) is int and value.bit_length() <= _MOST_BITS  # not isinstance: True is no number
+        return type(value) is int and value.bit_length() <= _MOST_BITS  # not isinstance: True is not a number
     if _origin(arm) is Literal:
-        return isinstance(value, str)  # whether it is one of the words is for other checks to tell
+        return isinstance(value, str)  # other checks see whether it is one of the words
     return isinstance(value, _origin(arm) or arm)
 
 
@@ -119,7 +119,7 @@ def _name(arm: Any) -> str:
 def _given(value: object) -> str:
     try:
         text = repr(value)
-    except Exception:  # an object of somebody else's, or a number with more digits than Python likes to print
+    except Exception:  # a foreign object, or a number with more digits than Python prints
         return f"of type {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -108,7 +108,7 @@ def _coupled(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> It
 
 
 def _communicators(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield the names that a strategy made in Python has, and its JSON could not."""
+    """Yield the names of communicators that a strategy made in Python may have, but its JSON may not."""
     of_shards = ((name, synchronizer.carrier) for name, synchronizer in strategy.synchronizers)
     for variable, communicator in ((None, strategy.graph.communicator), *of_shards):
         if communicator is None:
@@ -120,7 +120,7 @@ def _communicators(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec)
 
 
 def _kinds(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield what each kind of synchronizer finds of its own shards."""
+    """Yield the problems that each kind of synchronizer finds with its own shards."""
     used = {type(synchronizer) for _, synchronizer in strategy.synchronizers}
     for kind in sorted(used, key=lambda one: (one.form.value, one.type)):
         for check in kind.checks():

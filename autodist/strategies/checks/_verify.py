@@ -31,7 +31,7 @@ def verify(
         strategy: S.
         graph: G.
         spec: D.
-        available_communicators: What the machines of the run have; by default what this one has. Give all of
+        available_communicators: The communicators of the run's machines; by default those of this one. Give all of
             :func:`autodist.carriers.names` to plan for other machines.
     """
     return wrong_types(strategy) or _misfits(strategy, graph, spec, available_communicators)
@@ -40,7 +40,7 @@ def verify(
 def _misfits(
     strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec, available_communicators: Collection[str] | None
 ) -> tuple[Problem, ...]:
-    """The same of a strategy whose parts have their types."""
+    """The problems of a strategy whose parts have the right types."""
     found = [problem for aspect in CHECKS for problem in aspect(strategy, graph, spec)]
     available = installed_communicators() if available_communicators is None else available_communicators
     return (*found, *missing_communicators(strategy, available))
@@ -61,15 +61,15 @@ def check(
     require_types(strategy)
     problems = _misfits(strategy, graph, spec, available_communicators)
     if not problems:
-        return  # the strategy's id takes longer than some checks
+        return  # computing the strategy's id takes longer than some checks
     built = f" (built by {strategy.builder})" if strategy.builder else ""
     raise_mistakes(f"strategy {strategy.id}{built}", sentences(problems))
 
 
 def missing_communicators(strategy: Strategy, available: Collection[str]) -> Iterator[Problem]:
-    """Yield a problem per communicator that the strategy wants and the machine has not.
+    """Yield a problem for each communicator that the strategy wants and the machine does not have.
 
-    What there is no longer on any machine, another check tells.
+    Another check reports communicators that no longer exist.
     """
     small, wanted = strategy.graph.communicator, {carrier for _, s in strategy.synchronizers if (carrier := s.carrier)}
     missing = set(strategy.carriers) - {*available, *FORMER}

@@ -1,4 +1,4 @@
-"""Synchronizers: how a shard's values meet, each in one file with all that others ask of it.
+"""Synchronizers: how workers agree on a shard, each in one file with all that other code asks of it.
 
 >>> kind_of("PS").form, kind_of("Broadcast").sends_factors
 (<Form.SERVED: 0>, True)

@@ -1,4 +1,4 @@
-"""The contract of synchronizers: how a shard's values meet, and all that others ask of it."""
+"""The contract of synchronizers: how workers agree on a shard, and all that other code asks of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Check: TypeAlias = "Callable[[Strategy, TrainingGraph, ResourceSpec], Iterator[P
 
 
 class Form(enum.Enum):
-    """Where the values of a variable are, and what becomes of its gradients: what costs are computed by."""
+    """Where the value of a variable is, and how its gradients are used; cost formulas follow from it."""
 
     SERVED = 0
     """One device holds the value, gets the gradients and gives the value away."""
@@ -41,10 +41,10 @@ class Columns:
     """The cells of a synchronizer in a strategy's explanation.
 
     Attributes:
-        told: Its kind, with what is not the default and has no column of its own in brackets.
+        told: Its kind; in brackets, settings that are not the default and have no column of their own.
         where: The device that holds the variable, or ``every worker``.
-        group: Number of what travels in one buffer.
-        communicator: What carries its collective.
+        group: Number of the buffer in which it travels.
+        communicator: Name of the carrier of its collective.
         staleness: How many steps the fastest worker may be ahead; None without a server.
     """
 
@@ -60,14 +60,14 @@ class Terms:
     """The terms of a shard's time in simulators, besides the sizes of its messages.
 
     Attributes:
-        form: Which formulas hold.
+        form: The form, which selects the formulas.
         server: The device that serves it; None for none.
-        group: What travels with it in one collective; -1 for a shard on a server.
+        group: Number of the collective in which it travels; -1 for a shard on a server.
         has_own_connections: Whether it uses connections of its carrier, not those of TensorFlow's runtime.
         is_direct: Whether each host sends to each other one, instead of around a ring of hosts.
         is_joined: Whether only one message leaves a host with several replicas.
         is_proxied: Whether workers have copies of the value, which follow its update.
-        read_bytes: What each worker fetches from the server.
+        read_bytes: Bytes that each worker fetches from the server.
     """
 
     form: Form
@@ -83,15 +83,15 @@ class Terms:
 class Synchronizer(abc.ABC):
     """How one shard is synchronized.
 
-    A concrete one is a frozen dataclass of texts, numbers, bools and tuples of these, which are its JSON. Which kernel
-    rewrites graphs for it is known there: :class:`~autodist.kernels.SynchronizerKernel`.
+    A concrete one is a frozen dataclass of texts, numbers, bools and tuples of these, which are its JSON. The kernel
+    that rewrites graphs for it names it: :class:`~autodist.kernels.SynchronizerKernel`.
     """
 
     type: ClassVar[str]
     """Its name in JSON, for users and in messages."""
 
     form: ClassVar[Form]
-    """Where values are, and what becomes of gradients."""
+    """Where the value is, and how gradients are used."""
 
     verb: ClassVar[str]
     """Its effect on a variable, in a sentence: it "is all-reduced"."""
@@ -127,7 +127,7 @@ class Synchronizer(abc.ABC):
         return None
 
     def with_transfer(self, devices: tuple[str, ...]) -> Synchronizer:
-        """The same whose values go over these devices, if they go over any."""
+        """The same synchronizer with these devices as stations, if it has any stations."""
         del devices
         return self
 
@@ -141,14 +141,14 @@ class Synchronizer(abc.ABC):
         return self
 
     def at(self, home: str) -> Self:
-        """The same with another home; of those that have one."""
+        """The same synchronizer with another home, if it has one."""
         raise NotImplementedError(self.type)
 
     # What travels ----------------------------------------------------------------------------------------------------
 
     @property
     def carrier(self) -> str | None:
-        """The name of what carries its messages; None where that is what carries small state."""
+        """The name of the carrier of its messages; None for the carrier of small state."""
         return None
 
     @property
@@ -157,7 +157,7 @@ class Synchronizer(abc.ABC):
         return None
 
     def in_group(self, number: int) -> Self:
-        """The same with another number of its buffer; of those that have one."""
+        """The same synchronizer with another number of its buffer, if it has one."""
         return self
 
     @abc.abstractmethod
@@ -177,7 +177,7 @@ class Synchronizer(abc.ABC):
         Args:
             message: Message of :meth:`sent`.
             cluster: By host, its share of the computation.
-            sums: By host, which part of a sum is its own where each host sends to each other one.
+            sums: By host, the fraction of a sum that the host adds up, if each host sends to each other one.
         """
 
     # What must hold --------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class Synchronizer(abc.ABC):
         return ()
 
     def misfits(self, compressor: Compressor, variable: Variable, shape: Sequence[int]) -> Iterator[tuple[str, str]]:
-        """Yield what is allowed instead of a compressor, and why it does not go with this synchronizer."""
+        """Yield the allowed values instead of a compressor, and why it does not work with this synchronizer."""
         yield from ()
 
     # What people see -------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class Synchronizer(abc.ABC):
 
     @abc.abstractmethod
     def choice(self, graph: GraphConfig) -> Choice:
-        """The choice that it is in a strategy, without partition and compressor: the way back of :meth:`of_choice`."""
+        """The choice that it is in a strategy, without partition and compressor: the inverse of :meth:`of_choice`."""
 
     @abc.abstractmethod
     def terms(self, message: ShardMessages) -> Terms:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """A strategy's choice for a variable, except where its shards live and what they travel with.
+    """A strategy's choice for a variable, without the homes and the groups of its shards.
 
     Attributes:
         synchronizer: The ``type`` of its synchronizer; of that of its first shard, if shards have several.
@@ -48,7 +48,7 @@ class Choice:
     def of_shards(self) -> tuple[Choice, ...]:
         """The choices for single shards that it consists of, each once: for most variables there is one."""
         if not self.by_shard:
-            return (self,)  # a search asks for millions of these
+            return (self,)  # a search asks for this millions of times
         return tuple(replace(self, synchronizer=kind) for kind in dict.fromkeys(self.by_shard))
 
 
@@ -60,7 +60,7 @@ class ChoiceContext:
         graph: G.
         spec: D.
         variables: Coupled variables, for which one choice is made; most are alone.
-        communicators: What carries collectives, the fastest first.
+        communicators: The carriers of collectives, the fastest first.
     """
 
     graph: TrainingGraph

@@ -38,7 +38,7 @@ class OnEveryWorker(Synchronizer):
 
     def sent(self, message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
         """See the base class."""
-        carrier = carriers.find(self.communicator)  # verification refuses what there isn't
+        carrier = carriers.find(self.communicator)  # verification refuses a name that does not exist
         return message if carrier is not None and carrier.codes_floats else message.never_coded
 
     def links(self, message: ShardMessages, cluster: Mapping[str, Share], sums: Mapping[str, float]) -> Links:

@@ -80,7 +80,7 @@ class PSSynchronizer(Synchronizer):
         return replace(self, transfer=devices) if self.transfer else self
 
     def sent(self, message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
-        """A value comes once, a small one and its gradient in company."""
+        """The messages as they travel: the value is sent once for all reads; small messages may be packed."""
         if self.local_proxy:  # one copy of the value, from which all reads are served
             message = message.changed(reads=min(message.reads, 1))
         if self.is_asynchronous:
@@ -163,7 +163,7 @@ class PSSynchronizer(Synchronizer):
         return cls(home, choice.sync, choice.staleness, choice.local_proxy, transfer)
 
     def choice(self, graph: GraphConfig) -> Choice:
-        """See the base class; nothing says so of records of earlier versions, which no search would choose."""
+        """See the base class; records of earlier versions have no communicator, and no search would choose them."""
         return Choice(
             self.type,
             communicator=graph.communicator if graph.has_streams else None,
@@ -219,7 +219,7 @@ def _transfer(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> I
 def _mistaken_stations(
     stations: tuple[str, ...], strategy: Strategy, spec: ResourceSpec
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield what is given, what is allowed, and why."""
+    """Yield each mistake as the given value, the allowed one, and the reason."""
     with_replicas = {device for host in _computing(strategy, spec) for device in _devices_of(host)}
     known = {device.name for device in spec.devices}
     for station in dict.fromkeys(stations):
@@ -244,7 +244,7 @@ def _proxies(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> It
 
 
 def _alike(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield what coupled variables at one server have different."""
+    """Yield the settings in which coupled variables at one server differ."""
     servers = dict(strategy.synchronized_by(PSSynchronizer))
     reason = "their updates share a norm, a branch or a slot, so they are one"
     for unit in coupled_units(graph):
@@ -259,7 +259,7 @@ def _alike(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
 
 
 def _asynchronous(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield what a step can't do with a variable that changes alongside it."""
+    """Yield the uses that a step can't make of a variable that is updated alongside it."""
     asynchronous = {name: s for name, s in strategy.synchronized_by(PSSynchronizer) if s.is_asynchronous}
     if not asynchronous or graph.graph_def is None or spec.world_size == 1:
         return

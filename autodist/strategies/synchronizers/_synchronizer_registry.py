@@ -21,7 +21,7 @@ SYNCHRONIZERS: tuple[type[Synchronizer], ...] = (
     BroadcastSynchronizer,
     TileSynchronizer,
 )
-"""Our own."""
+"""The synchronizers of this package."""
 
 _REGISTRY: Registry[Synchronizer] = Registry("synchronizer", Synchronizer, ENTRY_POINT_GROUP, SYNCHRONIZERS, tag="type")
 _OWN = {cls.type: cls for cls in SYNCHRONIZERS}
@@ -40,7 +40,7 @@ def kind_of(type_: str) -> type[Synchronizer]:
     return _OWN.get(type_) or _of_others(type_)
 
 
-@functools.cache  # of those that are found; what isn't raises, and is looked for again
+@functools.cache  # only classes that are found are cached: others raise an error, and are looked for again
 def _of_others(type_: str) -> type[Synchronizer]:
     found = _REGISTRY.find(type_)
     if found is None:

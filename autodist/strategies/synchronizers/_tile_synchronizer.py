@@ -37,8 +37,8 @@ class TileSynchronizer(Synchronizer):
     Attributes:
         destination: The device of the replica that has this part, ``"host:CPU:0"``; in the first group, if there are
             several.
-        examples: The number of examples of a step for which workers decide what travels, which all must do alike; 0 for
-            one that is as good as any.
+        examples: The number of examples for which the exchanges of a step are planned, the same on all workers; 0 for
+            any number.
         copies: The devices of the replicas of the other groups that have the part as well; None for one group.
         between: How the gradient is synchronized between groups; None for one group.
 
@@ -125,7 +125,7 @@ class TileSynchronizer(Synchronizer):
         )
 
     def _share(self, hosts: int) -> float:
-        """Between how many other groups a gradient goes, in relation to the other hosts."""
+        """The number of other groups that a gradient goes to, relative to the number of other hosts."""
         return (self.groups - 1) / max(1, hosts - 1)
 
     def links(self, message: ShardMessages, cluster: Mapping[str, Share], sums: Mapping[str, float]) -> Links:
@@ -179,7 +179,7 @@ class TileSynchronizer(Synchronizer):
 
 
 def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield what is not one part for each replica of a group, in their order."""
+    """Yield the variables without exactly one part for each replica of a group, in their order."""
     groups = strategy.groups_of_replicas
     for config in strategy.variables:
         kinds = {type(shard.synchronizer) for shard in config.shards}
@@ -210,7 +210,7 @@ def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
 
 
 def _together(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield variables that let workers go on by themselves."""
+    """Yield asynchronous variables, next to which tiles are impossible."""
     names = sorted(name for name, one in strategy.synchronizers if one.is_asynchronous)
     if names:
         reason = "replicas exchange what they compute with tiled variables within each step"
@@ -239,7 +239,7 @@ def group_problems(groups: int, replicas: Sequence[str], spec: ResourceSpec) -> 
 
 
 def _groups(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield what keeps replicas from falling into groups."""
+    """Yield the reasons why replicas can't fall into these groups."""
     groups, replicas = strategy.groups_of_replicas, strategy.graph.replicas
     if groups == 1:
         return

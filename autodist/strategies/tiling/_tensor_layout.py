@@ -38,7 +38,7 @@ class TensorLayout:
 
     @classmethod
     def whole(cls, rank: int) -> TensorLayout:
-        """The layout of a tensor of which every device has all."""
+        """The layout of a tensor that every device has whole."""
         return cls(((),) * rank)
 
     @property

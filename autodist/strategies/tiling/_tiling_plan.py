@@ -19,11 +19,11 @@ class TilingPlan:
     Attributes:
         mesh: The mesh.
         variables: By name, the layout of each variable and slot.
-        moved_bytes: What devices are predicted to send each other in a step, all together.
-        device_bytes: What each device is predicted to keep.
+        moved_bytes: Predicted bytes that all devices together send each other in a step.
+        device_bytes: Predicted bytes that each device keeps.
         gathered: The variables that are cut, but gathered before some operator takes them, or whose gradients some
-            operator makes as terms of sums: sharded data parallelism. With the others, operators compute as they lie.
-        whole: The nodes of which it is not known how they can be cut: they run whole on every device.
+            operator makes as terms of sums: sharded data parallelism. Operators take all others as they lie.
+        whole: The nodes that can't be cut, as far as is known: they run whole on every device.
 
     Example:
         >>> mesh = Mesh((("device", 2),), ("a:CPU:0", "a:CPU:1"))

@@ -1,4 +1,4 @@
-"""Tiling plans in words: what lies where and why, a line for each repeated block; what differs; what does not fit."""
+"""Tiling plans in words: a line for each repeated block, differences between plans, reasons why one does not fit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _NUMBERS = re.compile(r"_?\d+")
 _MOST_WHOLE = 5
-"""Operators that are named of those that run whole."""
+"""The most operators that are named among those that run whole."""
 
 
 @dataclass(frozen=True)
 class TiledBlock:
-    """Variables of repeated layers, which have one shape and lie alike.
+    """Variables of repeated layers that have one shape and one layout.
 
     Attributes:
         names: Their names, in the order of the step.
