@@ -1,4 +1,4 @@
-"""The strategy that users need not choose: measured before, or expected to be the fastest."""
+"""The strategy that is chosen for users: the fastest one of earlier measurements, or of a simulation."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ if TYPE_CHECKING:
     from autodist.strategies import Communicator, GraphCommunicator
 
 _MARGIN = 0.05
-"""By how much a strategy must be expected to be faster than those that users know: simulators err."""
+"""The fraction by which a strategy must be expected to be faster than those that users know: simulators err."""
 _CAUTION = 0.2
-"""The same without trials: in the published ones simulators err by that much then."""
+"""The same fraction without trials: simulators err by that much then in the published trials."""
 _ENOUGH_TO_CALIBRATE = 12
 _ENOUGH_TO_LEARN = 60
 _VARIABLES = 300_000
 _FEWEST, _MOST = 2000, 8000
-"""How many variables all scored strategies have together by default, and bounds of how many strategies these are: half
-a second of work, two for graphs of hundreds of variables. It is no time, so that a busy machine chooses alike."""
+"""Bounds of how many strategies are scored by default; between them, all together have `_VARIABLES` variables. That
+is half a second of work, two for hundreds of variables. It is not a time limit: a busy machine chooses the same."""
 
 
 @final
@@ -77,15 +77,15 @@ class Auto(StrategyBuilder):
     Attributes:
         trials: A trial store, or a file of studies; None takes ``runs/trials.db``, or what
             ``AUTODIST_STORE`` names, where it is there.
-        proposals: How many strategies are ranked, about; by default more of small graphs than of large ones.
+        proposals: About how many strategies are ranked; by default more for small graphs than for large ones.
         seed: The seed of random draws.
-        online: How many strategies are tried in the first training steps, as far as none was measured before; they
-            train as all others do. 1 takes the one that is expected to be the fastest.
-        over: Names of what may carry what it chooses, with spaces between them: of ``tcp``, ``horovod`` and
-            ``collective``. None allows what the run does.
+        online: How many strategies are tried in the first training steps if none was measured before; these steps
+            train the model like all others. 1 takes the strategy that is expected to be the fastest.
+        over: Names of the carriers that it may choose, separated by spaces: of ``tcp``, ``horovod`` and
+            ``collective``. None allows those that the run allows.
         tiles: Whether it may cut large weights over all replicas, as :class:`~autodist.search.tilings.Tiled` does; it
             does not where several strategies are tried.
-        groups: Whether then replicas may fall into groups, of which each has all parts.
+        groups: Whether replicas may then fall into groups that each have all parts.
     """
 
     name: ClassVar[str] = "auto"
@@ -115,13 +115,13 @@ class Auto(StrategyBuilder):
         return True
 
     def safer_than(self, strategy: Strategy) -> Auto | None:
-        """One without groups of replicas, or one that cuts no weights at all, which some steps do not allow."""
+        """An `Auto` without groups of replicas, or one that cuts no weights: some steps do not allow these."""
         if self.tiles and self.groups and strategy.groups_of_replicas > 1:
             return replace(self, groups=False)
         return replace(self, tiles=False) if self.tiles and strategy.has_tiles else None
 
     def confined(self, allowed: Collection[str]) -> Auto:
-        """Return one that chooses only what these carry, of what it may choose already; itself if nothing is left."""
+        """Return one that chooses only carriers that these and its own have in common; itself if there are none."""
         left = self._over.intersection(allowed)
         return self if not left or left == self._over else replace(self, over=" ".join(sorted(left)))
 
@@ -139,12 +139,12 @@ class Auto(StrategyBuilder):
         return self._chosen(graph, spec)[0]
 
     def candidates(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
-        """The fastest that was measured, alone; else the best of those that are expected to be fast."""
+        """The fastest measured strategy alone; else the best of those that are expected to be fast."""
         return self._chosen(graph, spec)[: self.online]
 
     def _chosen(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
         if len(spec.replicas) == 1:
-            return (AllReduce().build(graph, spec),)  # nothing is to be synchronized
+            return (AllReduce().build(graph, spec),)  # there is nothing to synchronize
         try:
             with self._store() as store:
                 measured, why_not = self._measured(store, graph, spec)
@@ -159,9 +159,10 @@ class Auto(StrategyBuilder):
     # What was measured -------------------------------------------------------------------------------------------
 
     def _measured(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy | None, str]:
-        """The best of the largest search, of many there is more to choose from than of one that was broken off.
+        """The best strategy of the largest search; or None, and why the known trials don't decide.
 
-        Or none, and why the known trials don't decide: plans that are new since then may be faster.
+        A large search has more to choose from than one that was broken off. Trials don't decide if newer plans may be
+        faster.
         """
         found, why_not = [], []
         carrier = next((name for name in installed_communicators() if name in self._over), None)
@@ -190,7 +191,7 @@ class Auto(StrategyBuilder):
         return {f"the fastest of study {one.study}": one.strategy for one in found}
 
     def _fastest(self, store: TrialStore, study: Study, graph: TrainingGraph, spec: ResourceSpec) -> list[_Fastest]:
-        """At most one: of those that train as one device does, and obey the study's rules as far as there are any."""
+        """The fastest trial that trains as one device does and obeys the study's rules; empty if there is none."""
         there, known = ResourceSpec.from_json(study.spec), _best_first(store, study)
         disobedient: list[_Fastest] = []
         others = 0
@@ -209,7 +210,7 @@ class Auto(StrategyBuilder):
         return disobedient[:1]
 
     def _fits(self, strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> bool:
-        """Whether it can be used here, with all devices."""
+        """Whether a strategy can be used on this cluster, with all devices."""
         if set(strategy.graph.replicas) != {device.name for device in spec.replicas}:
             return False
         if not self._over.issuperset(strategy.carriers):
@@ -222,7 +223,7 @@ class Auto(StrategyBuilder):
 
     @contextlib.contextmanager
     def _store(self) -> Iterator[TrialStore]:
-        """The trials; a file of studies is read into a store of its own, which is empty where there are none."""
+        """The store with the trials, empty if there are none; a file of studies is read into a temporary store."""
         path = Path(self.trials if self.trials is not None else trials_file())
         if not path.is_file() and self.trials is not None:
             raise StoreError(f"there are no trials in `{path}`", hint="make some by `autodist search`")
@@ -240,7 +241,7 @@ class Auto(StrategyBuilder):
     def _expected(
         self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec, why_not: str = ""
     ) -> tuple[Strategy, ...]:
-        """Those that are worth a try, the best first; those that users know and others by turns."""
+        """The strategies that are worth a try, the best first; those that users know alternate with others."""
         domain = Domain.of(graph, spec, profile=_profile(store, graph), floor_s=_floor_s(store, graph, spec))
         advice = self._advice(_lessons(store, graph, spec))
         space = Space(domain, allowed=self._over)
@@ -248,7 +249,7 @@ class Auto(StrategyBuilder):
         known = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
         baselines = {name: fits for name, fits in known.items() if self._over.issuperset(fits.carriers)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
-        may_tile = self.tiles and self.online == 1  # training goes over from one to the next
+        may_tile = self.tiles and self.online == 1  # training continues from one to the next
         if may_tile and not baselines:
             baselines = {name: s for name, s in tiled_to_fit(domain).items() if self._over.issuperset(s.carriers)}
         ranking = rank_offline(
@@ -258,7 +259,7 @@ class Auto(StrategyBuilder):
         of = ranking.scored + len(baselines)
         places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}
         ordered = _by_turns(ranking.ranked, advice.margin)
-        # One that users know is taken although others are expected to be a little faster.
+        # A strategy that users know is taken although others are expected to be a little faster.
         near = {
             id(one): f" and within {100 * advice.margin:.0f} % of the fastest,"
             for one in ordered[:1]
@@ -295,7 +296,7 @@ class Auto(StrategyBuilder):
 
 @dataclass(frozen=True)
 class _Advice:
-    """The simulator that ranks, what it knows from, and by which share others must beat well-known strategies."""
+    """The simulator that ranks, the source of its knowledge, and the margin by which others must beat known ones."""
 
     simulator: Simulator
     source: str
@@ -303,13 +304,13 @@ class _Advice:
 
     @property
     def in_seconds(self) -> Simulator:
-        """Predicts seconds: itself, if it has not learned to rank alone."""
+        """A simulator that predicts seconds: this one, unless it has only learned to rank."""
         return EventSimulator() if isinstance(self.simulator, LearnedSimulator) else self.simulator
 
 
 @dataclass(frozen=True)
 class _Fastest:
-    """The fastest trial of a study that can be used here, and of how many."""
+    """The fastest trial of a study that can be used here, and the number of its trials."""
 
     strategy: Strategy
     step_s: float
@@ -323,7 +324,7 @@ def _studies_of(graph: TrainingGraph, store: TrialStore) -> list[Study]:
 
 
 def _studies_here(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> list[Study]:
-    """Those of the same batch, on this cluster or one that differs in names alone."""
+    """The studies with the same batch size, on this cluster or one that differs only in names."""
     return [
         study
         for study in _studies_of(graph, store)
@@ -332,7 +333,7 @@ def _studies_here(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -
 
 
 def _best_first(store: TrialStore, study: Study) -> list[Known]:
-    """Measured trials: what the search calls its best, what else was measured again, and then the others."""
+    """The measured trials: the search's best, then others that were measured again, then the rest."""
     known = sorted(store.measured(study), key=lambda one: (not one.is_confirmed, one.step_s))
     again = [one.number for one in known if one.is_confirmed]
     verdict = verdict_of(store.trials(study, again), study.rules)
@@ -355,7 +356,7 @@ def _profile(store: TrialStore, graph: TrainingGraph) -> Profile | None:
     found = [study.profile for study in _studies_of(graph, store) if study.profile is not None]
     if found:
         return found[-1]
-    with contextlib.suppress(SimulatorError):  # a damaged file in the cache: an estimate will do
+    with contextlib.suppress(SimulatorError):  # a damaged file in the cache: an estimate is enough
         return ProfileCache.of_user().newest(graph)
     return None
 
@@ -370,7 +371,7 @@ def _name(ranked: Ranked) -> str:
 
 
 def _by_turns(ranked: Sequence[Ranked], margin: float) -> list[Ranked]:
-    """Those that users know and those that were found by turns; one of these first if it is so much better."""
+    """Strategies that users know and found ones, alternating; a found one is first if it is better by the margin."""
     known, found = ([one for one in ranked if one.is_baseline is is_known] for is_known in (True, False))
     is_better = not known or (found and found[0].predicted_s < (1 - margin) * known[0].predicted_s)
     first, second = (found, known) if is_better else (known, found)

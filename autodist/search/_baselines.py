@@ -1,4 +1,4 @@
-"""Strategies that users know: what every search measures, and what every choice is compared with."""
+"""Strategies that users know: every search measures them, and every choice is compared with them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NAMES_OF_SEVERAL_REPLICAS = (
     "PartitionedPS(stations=True)",
     "HierarchicalPS",
 )
-"""Worth it only where a host has several replicas, whose gradients it sums; the same as others elsewhere."""
+"""Builders for hosts with several replicas, whose gradients they sum; elsewhere they equal others."""
 
 
 def _names() -> Iterator[str]:
-    """All of them over the fastest carrier, then what is known of each other one."""
+    """The names of all for the fastest carrier, then those of the all-reduce and Parallax for each other carrier."""
     fastest, *others = carriers.carriers()
     yield f"AllReduce(communicator={fastest.name!r})"
     yield from ("PSLoadBalancing", "PartitionedPS")
@@ -39,7 +39,7 @@ def known_strategies(
 
     Args:
         domain: What they are for.
-        tiles: Whether ``Tiled`` is one of them, where it tiles anything; that takes seconds for a large step.
+        tiles: Whether ``Tiled`` is included if it tiles anything; finding out takes seconds for a large step.
         also: Further ones, as :func:`autodist.strategies.get` takes them.
 
     Raises:
@@ -63,7 +63,7 @@ def _name_of(given: StrategyLike) -> str:
 
 
 def _fitting(wanted: StrategyBuilder | Strategy, domain: Domain, room: MemoryFilter) -> Strategy | str:
-    """The strategy, or what a builder makes; or why it does not fit."""
+    """The strategy, or that of a builder; or a text that says why it does not fit."""
     try:
         strategy = wanted if isinstance(wanted, Strategy) else wanted.build(domain.graph, domain.spec)
         missing = _missing(strategy)
@@ -76,6 +76,6 @@ def _fitting(wanted: StrategyBuilder | Strategy, domain: Domain, room: MemoryFil
 
 
 def _missing(strategy: Strategy) -> str:
-    """The carriers of a strategy that this machine does not have, in words; empty if it has all."""
+    """A text with a strategy's carriers that this machine does not have; empty if it has all."""
     installed = carriers.installed_communicators()
     return ", ".join(one.title for one in carriers.carriers() if one.name in {*strategy.carriers} - {*installed})

@@ -8,10 +8,10 @@ from autodist.resource_spec import Host, ResourceSpec
 
 
 def smaller_clusters(spec: ResourceSpec) -> tuple[ResourceSpec, ...]:
-    """Nested clusters, each without the host of the one before that gives least for its price.
+    """Nested clusters; each leaves out the host of the one before that gives the least for its price.
 
-    There are two rows of them: one for the price of a replica, one for that of a Gbit/s. Where prices are alike, the
-    host with the slowest interface leaves first.
+    There are two series: by the price of a replica, and by the price of a Gbit/s. Where prices are equal, the host with
+    the slowest interface leaves first.
 
     Args:
         spec: A cluster in which every host has a price.

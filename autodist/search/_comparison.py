@@ -1,4 +1,4 @@
-"""Simulators compared with each other on what a trial store holds."""
+"""Compares simulators with each other on the trials of a store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Split = Literal["trials", "cluster", "graph"]
 SPLITS: tuple[Split, ...] = ("trials", "cluster", "graph")
-"""The part that a simulator has not seen: some of the trials, the cluster, or the graph."""
+"""The part of the data that a simulator has not seen: some of the trials, the cluster, or the graph."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Comparison:
 
     Attributes:
         simulator: Its name in :data:`CONTESTANTS`.
-        data: What is ranked.
-        split: What it has not seen before; ``"given"`` where it was said what it has seen.
+        data: The data set that is ranked.
+        split: The part that it has not seen; ``"given"`` if the caller has chosen what it has seen.
         accuracy: How well it ranks.
     """
 
@@ -73,8 +73,8 @@ CONTESTANTS: Mapping[str, Callable[[], Simulator]] = {
     "forest": ForestSimulator,
     "ensemble": EnsembleSimulator,
 }
-"""By name, what can be compared: formulas with the constants that they come with and with those that trials give them,
-and those that learn, the recurrent one also with one kind of features alone (thesis table 8.3)."""
+"""By name, the simulators that can be compared: formulas with their own constants and with constants fitted to
+trials, and learning ones; the recurrent one also with a single kind of features (thesis table 8.3)."""
 
 
 def compare(
@@ -89,7 +89,7 @@ def compare(
     """Judge simulators on strategies that they have not seen, one set after the other.
 
     Args:
-        sets: What was measured, by graph and cluster.
+        sets: The measured trials, by graph and cluster.
         names: Names of simulators, from :data:`CONTESTANTS`.
         splits: ``"trials"``: each part of a set is ranked after the others were seen. ``"cluster"`` and ``"graph"``: a
             set is ranked after all those of other clusters, or of other graphs, were seen; left out where there are
@@ -118,8 +118,8 @@ def compare_given(
     """Judge simulators on some sets after they have seen others (thesis table 8.4).
 
     Args:
-        sources: What they have seen.
-        targets: What they rank.
+        sources: The data sets that they have seen.
+        targets: The data sets that they rank.
         names: Names of simulators, from :data:`CONTESTANTS`.
         least_gap: Pairs closer than this share of their time are not counted.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from autodist.strategies import Strategy
 
 _TOO_LARGE = np.float32(1e12)
-"""No simulator's score is so large."""
+"""A score above those of all simulators."""
 
 
 class MemoryFilter:
@@ -50,14 +50,14 @@ class MemoryFilter:
         return self._described(peak_needs(table, self.domain, 1)[0]) if self.load(table, 1)[0] > 1 else ""
 
     def load(self, table: ShardTable, num_strategies: int) -> Floats:
-        """Each strategy's need of what the fullest host has; it fits up to 1. Shape (strategies,)."""
+        """The largest fraction of a host's memory that each strategy needs; it fits up to 1. Shape (strategies,)."""
         if not self._is_bounded:
             return np.zeros(num_strategies, np.float32)
         loads: Floats = (peak_needs(table, self.domain, num_strategies) / self.domain.memory_bytes).max(1)
         return loads
 
     def score_by(self, simulator: Simulator) -> Score:
-        """The scores of a simulator; what does not fit is worse than all that does, and the worse the larger it is."""
+        """A simulator's scores; strategies that do not fit are worse than all that do, the worse the more they need."""
 
         def score(proposals: Proposals) -> Floats:
             scores = simulator.score(proposals.table, self.domain, len(proposals))
@@ -67,13 +67,13 @@ class MemoryFilter:
         return score
 
     def fitting(self, found: ScoredProposals) -> ScoredProposals:
-        """Those that fit, of what was found by these scores; may be none."""
+        """The proposals that fit, among those found by these scores; perhaps none."""
         rows = np.flatnonzero(found.scores < _TOO_LARGE).astype(np.int32)
         lots = None if found.lots is None else found.lots[rows]
         return ScoredProposals(found.proposals.take(rows), found.scores[rows], lots)
 
     def refusal(self, found: ScoredProposals) -> SpaceEmpty:
-        """The message if none fits: how much that needs which comes nearest."""
+        """The error if none fits: it says how much memory the smallest one needs."""
         first = found.proposals.take(np.zeros(1, np.int32))
         needs = self._described(peak_needs(first.table, self.domain, 1)[0])
         return SpaceEmpty(
@@ -82,7 +82,7 @@ class MemoryFilter:
         )
 
     def _described(self, needs: Floats) -> str:
-        """The need of the host where it exceeds the limit most."""
+        """A text with the need of the host whose limit is exceeded most."""
         rank = int(np.argmax(needs / self.domain.memory_bytes))
         host = self.domain.spec.hosts[rank]
         activations = self.domain.replicas[rank] * self.domain.activation_bytes

@@ -9,11 +9,11 @@ from autodist.search._verdict import difference, leader_of
 from autodist.search.store import Measurement, Trial
 
 LEAST_ROUNDS = 3
-"""How often those are measured again, about, between which it is decided soon."""
+"""About how often trials are measured again if the fastest is decided soon."""
 _MOST_ROUNDS = 8
-"""How often each is measured again at most."""
+"""How often a trial is measured again at most."""
 _NARROW = 0.01
-"""Trials whose difference is known to this share are equals unless it is decided."""
+"""Trials count as equal if their difference is known to this fraction and it is still undecided which is faster."""
 
 
 def run_off(
@@ -24,18 +24,19 @@ def run_off(
 ) -> list[Trial]:
     """Measure trials again, round by round, and return them with what was measured.
 
-    The fastest of many trials was also lucky. A second measurement has no such luck. Every second round is in the
-    opposite order. A trial that is surely slower than the fastest one has lost, and is not measured again; it is over
-    as soon as all differences are known.
+    The fastest of many trials was also lucky, which a second measurement is not. Every second round is in the opposite
+    order. A trial that is surely slower than the fastest one is not measured again. The run-off ends as soon as all
+    differences are known.
 
     Args:
-        finalists: What is measured again.
-        measure: Measures a trial in a round, which is counted from 0, and returns it with that; as it was if it failed.
-        challengers: Gets all trials that were measured so far, and returns which else to measure.
+        finalists: The trials that are measured again.
+        measure: Measures a trial in a round, counted from 0, and returns the trial with the measurement; unchanged
+            if it failed.
+        challengers: Takes all trials measured so far, and returns further ones to measure.
         goes_on: Asked before each round whether there is time for it.
 
     Returns:
-        All that were measured.
+        All trials that were measured.
     """
     known = {trial.number: trial for trial in finalists}
     running, taken = list(known), dict.fromkeys(known, 0)
@@ -56,7 +57,7 @@ def run_off(
 
 
 def _undecided(trials: Sequence[Trial]) -> list[int]:
-    """Numbers of the fastest one and of those that may be as fast; none if it is alone."""
+    """Numbers of the fastest trial and of those that may be as fast; empty if it is alone."""
     if not trials:
         return []
     leader = leader_of(trials)
@@ -70,5 +71,5 @@ def _may_be_as_fast(trial: Trial, leader: Trial) -> bool:
 
 
 def with_measurement(trial: Trial, outcome: Measurement, number: int) -> Trial:
-    """The trial with what it took in a round."""
+    """The trial with the measurement of a round added."""
     return replace(trial, again=(*trial.again, replace(outcome, round=number)))

@@ -1,4 +1,4 @@
-"""Which of the proposals are measured: good ones that differ (equation 8.4)."""
+"""Selects the proposals to measure: good ones that differ (equation 8.4)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def select(
 
 
 def _next_lot(sizes: npt.NDArray[np.intp], chosen: npt.NDArray[np.intp]) -> int:
-    """The lot of which the smallest share is chosen, of several the largest."""
+    """The lot with the smallest chosen fraction; among several, the largest lot."""
     shares = np.where(sizes > 0, (chosen + 0.5) / np.maximum(sizes, 1), np.inf)
     return int(np.argmin(shares))
 

@@ -23,9 +23,9 @@ class ScoringBudget:
     """How many strategies are looked at.
 
     Attributes:
-        proposals: How many strategies are scored at most, 1 or more.
-        time_s: Seconds after which no more are scored, above 0; None for no bound. With a bound, the same seed may find
-            something else on a faster machine.
+        proposals: The most strategies that are scored, 1 or more.
+        time_s: Seconds after which no more are scored, above 0; None for no bound. With a bound, the same seed may
+            give another result on a faster machine.
 
     Raises:
         UsageError: One of them is too small.
@@ -37,7 +37,7 @@ class ScoringBudget:
     def __post_init__(self) -> None:
         if self.proposals < 1:
             raise UsageError(f"{self.proposals} proposals are to be scored, allowed: 1 or more")
-        if self.time_s is not None and not self.time_s > 0:  # not-a-number is neither
+        if self.time_s is not None and not self.time_s > 0:  # NaN is neither
             raise UsageError(f"proposals are to be scored for {self.time_s:g} s, it must be a number above 0")
 
 
@@ -46,7 +46,7 @@ class Ranked:
     """A strategy with what a simulator expects of it.
 
     Attributes:
-        origin: What proposed it: a searcher, or what users call it.
+        origin: The searcher that proposed it, or its name for users.
         strategy: S.
         predicted_s: Seconds per step, as far as the simulator knows seconds.
         is_baseline: Whether users know it.
@@ -64,8 +64,8 @@ class Ranking:
 
     Attributes:
         ranked: The best of the proposals, and all baselines; the best first.
-        best: The best; where there are rules, of those that obey them, as far as there are any.
-        scored: How many proposals were looked at.
+        best: The best; with rules, the best of those that obey them, if any do.
+        scored: How many proposals were scored.
     """
 
     ranked: tuple[Ranked, ...]
@@ -81,14 +81,14 @@ def rank_offline(
 ) -> Ranking:
     """Search by a simulator alone.
 
-    Baselines are candidates like all others: one that is expected to be the fastest is the best. A searcher that looks
-    around what it knows begins with them. What does not fit into the hosts' memory, as far as the spec says how much
-    that is, is left out.
+    Baselines are candidates like all others: one that is expected to be the fastest is the best. A searcher that starts
+    from known strategies starts from them. Strategies that do not fit into the hosts' memory are left out, if the spec
+    says how much memory there is.
 
     Args:
         searcher: Proposes strategies in a space for a graph on a cluster.
         simulator: Scores the strategies.
-        budget: How much is looked at.
+        budget: How many strategies are scored.
         baselines: By name, strategies that users know.
 
     Raises:
@@ -140,7 +140,7 @@ class _TimeIsOver(Exception):
 
 
 class _Judge:
-    """Scores what a searcher proposes, and keeps the best, whenever the search ends."""
+    """Scores proposals of a searcher, and keeps the best ones, so that the search can end at any time."""
 
     def __init__(self, searcher: Searcher, score: Score, budget: ScoringBudget) -> None:
         self.scored = 0

@@ -1,4 +1,4 @@
-"""A search that is stored, for Python: its best, its trials, and all of it as a table."""
+"""A stored search for use in Python: its best trial, its trials, and a table of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autodist.strategies import Strategy
 
 
 class TrialsView(ABC):
-    """Trials of a search, of which the best can be asked for, and all of them as a table."""
+    """Trials of a search: the best one, and a table of all."""
 
     @property
     @abstractmethod
@@ -80,7 +80,7 @@ class StoredStudy(TrialsView):
     """A search with its trials, as they are in a store.
 
     Attributes:
-        study: What is searched: graph, cluster, batch, rules.
+        study: The search's graph, cluster, batch size and rules.
         kept: All of its trials, in the order of their numbers.
     """
 

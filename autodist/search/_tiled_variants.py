@@ -1,4 +1,4 @@
-"""Measured strategies with tiles besides: what a search tries that it can't draw."""
+"""Variants of measured strategies with tiled variables, which a search tries although its space lacks them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from autodist.simulator import Domain, EventSimulator
 from autodist.strategies import Strategy, check
 
 TILED = "tiled"
-"""The origin of such trials."""
+"""The origin of trials with these variants."""
 
 
 class TiledVariants:
     """Strategies with their largest variables tiled, one at a time.
 
-    Which dims are cut depends on all of a step, so tiles are in no space in which variables are chosen one by one.
+    The dims to cut depend on the whole step, so a space in which variables are chosen one by one can't have tiles.
 
     Attributes:
-        is_over: Whether there are none, or those that were tried have failed.
+        is_over: Whether there are no variants, or those that were tried have failed.
     """
 
     def __init__(self, domain: Domain, rules: Sequence[Rule] = ()) -> None:
@@ -38,8 +38,8 @@ class TiledVariants:
 
         Args:
             strategy: For all devices.
-            known: Identities of what was tried.
-            hopeless: How many times as long as the strategy's its steps may be expected to be.
+            known: Identities of the strategies that were tried.
+            hopeless: The largest expected step time of a variant, relative to the strategy's.
         """
         if self.is_over or strategy.has_tiles:
             return None

@@ -35,7 +35,7 @@ class Measurer(Protocol):
 
         Args:
             number: Number of the trial.
-            strategy: What is measured.
+            strategy: The strategy to measure.
             hopeless_s: Seconds per step beyond which the measurement may be cut short; None for no bound.
         """
 
@@ -59,17 +59,17 @@ class SearchPlan:
 
     Attributes:
         proposals: N of algorithm 8: how many strategies are scored for each batch of trials.
-        qualified: M: how many of them candidates are chosen from.
+        qualified: M: from how many of the best ones candidates are chosen.
         batch: K: how many are measured before the simulator learns from them.
-        alpha: What a pair of candidates that are alike costs, in standard deviations of the scores.
+        alpha: The penalty for a pair of equal candidates, in standard deviations of the scores.
         hopeless: A strategy that surely takes this many times the best's time is not measured to the end.
         alike: The search gives up after this many failures for one reason, and nothing else.
         reference: After how many measurements the first strategy is measured again, so that a drift of the machines is
             seen; 0 for never.
         rounds: How often each strategy is measured, in turn with all others.
         finalists: How many of the best are measured again at the end, in turn with the best that users know.
-        similarity: What candidates are compared by: how many choices they have in common, or the cosine of what the
-            simulator makes of them, its hidden outputs or its features (thesis 8.3.2).
+        similarity: The measure by which candidates are compared: the number of common choices, or the cosine of the
+            simulator's hidden outputs or features (thesis 8.3.2).
 
     Raises:
         UsageError: There is no such similarity.
@@ -98,7 +98,7 @@ class Tuner:
     """Searches the fastest strategy by measuring some of those that a simulator thinks well of.
 
     Attributes:
-        space: Where it looks.
+        space: The space that it searches.
         catalogue: Catalogue of the space.
         searcher: Proposes strategies.
         simulator: The simulator; asked again for each batch, so that it may have learned.
@@ -160,7 +160,7 @@ class Tuner:
         winner = [earlier.best] if earlier is not None and earlier.is_confirmed else []
         default = sorted(known, key=lambda trial: trial.number)[:1]
         finalists = list({t.number: t for t in (*best, *winner, *known[:1], *default)}.values())
-        if len(finalists) > (most := max(2, self._affordable)):  # then at least the best and what users know
+        if len(finalists) > (most := max(2, self._affordable)):  # then at least the best trial and the best baseline
             finalists = list({t.number: t for t in (*best[:1], *known[:1], *finalists)}.values())[:most]
         if not self.plan.finalists or len(finalists) < 2:
             return
@@ -171,7 +171,7 @@ class Tuner:
 
     @property
     def _affordable(self) -> int:
-        """How many trials can be measured again, as often as it takes about, in the time that is left."""
+        """How many trials can be measured again `LEAST_ROUNDS` times in the time that is left."""
         each_s = LEAST_ROUNDS * (time.monotonic() - self._begun_s) / max(1, len(self.trials) - self._taken_up)
         left_s = self._end_s - time.monotonic()
         return len(self.trials) if math.isinf(left_s) else int(left_s / max(each_s, 1e-9))
@@ -190,7 +190,7 @@ class Tuner:
         return found
 
     def _measure_in_rounds(self) -> None:
-        """Measure all again, round by round, those first that were measured least often: so drift hits all alike."""
+        """Measure all trials again in rounds, the least measured ones first, so that drift affects all alike."""
         chance = np.random.default_rng(len(self.trials))
         lost: set[int] = set()
         while self._has_time():
@@ -207,7 +207,7 @@ class Tuner:
                 self._look_for_drift(place)
 
     def _look_for_drift(self, measured: int) -> None:
-        """Measure the first trial again after some others: what slows a machine down slows it down too."""
+        """Measure the first trial again after some others: it shows how the machines' speed drifts."""
         every = self.plan.reference
         if every and self._reference is not None and not measured % every and self._has_time():
             [reference] = [trial for trial in self.trials if trial.number == self._reference]
@@ -215,7 +215,7 @@ class Tuner:
 
     @property
     def _reference(self) -> int | None:
-        """The number of the trial that shows a drift: the first that was measured."""
+        """The number of the trial that shows drift: the first that was measured."""
         return next((trial.number for trial in self.trials if trial.step_s is not None), None)
 
     @property
@@ -269,7 +269,7 @@ class Tuner:
 
     @property
     def _is_over(self) -> bool:
-        # What is measured again has at most half of the time, or that of all rounds but one.
+        # Measuring again takes at most half of the time, or that of all rounds but one.
         share = max(0.5, 1 - 1 / self.plan.rounds)
         kept_s = min(self.run_off_s, share * (self.budget.time_s or 0.0))
         return len(self.trials) >= self.budget.trials or not self._has_time(kept_s)
@@ -279,18 +279,18 @@ class Tuner:
 
     @property
     def run_off_s(self) -> float:
-        """About how long strategies will be measured again: all in further rounds, and the best at the end."""
+        """About how many seconds measuring again takes: all strategies in further rounds, and the best at the end."""
         tried = len(self.trials) - self._taken_up
         finalists = self.plan.finalists + 2 if self.plan.finalists else 0
         again = LEAST_ROUNDS * finalists + (self.plan.rounds - 1) * tried
         return again * (time.monotonic() - self._begun_s) / tried if tried else 0.0
 
     def _tell_of(self, trials: Sequence[Trial]) -> None:
-        """Let the searcher learn from trials of others, as far as they are in the space."""
+        """Tell the searcher the results of trials that it may not have proposed, as far as they are in the space."""
         proposals, numbers = recognize([trial.strategy for trial in trials], self.space, self.catalogue)
         if len(numbers):
             self.searcher.tell(proposals, np.array([_time_of(trials[number]) for number in numbers], np.float32))
-        # What was tried is not tried again because its groups have other numbers.
+        # A strategy is not tried again just because its groups have other numbers.
         self._known.update(proposals.strategy(k, self.space, self.catalogue).id for k in range(len(numbers)))
 
     def _batch(self) -> bool:
@@ -320,7 +320,7 @@ class Tuner:
         return bool(tried)
 
     def _try_with_tiles(self, batch: Sequence[Trial]) -> None:
-        """Try the fastest of a batch with tiles, where that is thinkable; no more of them once that has failed."""
+        """Try the fastest of a batch with tiles, if it may have some; none are tried after one has failed."""
         measured = [trial for trial in batch if trial.step_s is not None]
         if not measured or self._is_over:
             return

@@ -1,4 +1,4 @@
-"""The better one of two measured strategies: the faster, or the cheaper."""
+"""Measures by which one strategy is better than another: time, or cost."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _STEPS = 1000
 
 
 class Utility(abc.ABC):
-    """The quantity that a search makes small."""
+    """The quantity that a search minimizes."""
 
     name: ClassVar[str]
     """Its name for users."""
 
     @abc.abstractmethod
     def of(self, strategy: Strategy, step_s: float) -> float:
-        """The worth of a strategy, given the seconds of its step: the smaller, the better."""
+        """The value of a strategy, given the seconds of its step: the smaller, the better."""
 
 
 @final
@@ -76,7 +76,7 @@ class Cost(Utility):
 
 
 UTILITIES: Mapping[str, Callable[[ResourceSpec], Utility]] = {Time.name: lambda spec: Time(), Cost.name: Cost}
-"""By name, with what makes them for a cluster."""
+"""By name, a function that makes the utility for a cluster."""
 
 
 def utility_of(name: str, spec: ResourceSpec) -> Utility:

@@ -1,4 +1,4 @@
-"""Which of several strategies is the best, and how sure that is: by what was measured again, in turn."""
+"""Finds the best of several strategies, and how sure that is, by repeated measurements in turn."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from autodist.search.space import Rule, obeys
 from autodist.search.store import Trial
 
 BASELINE = "baseline"
-"""How the origin of trials begins that users know."""
+"""The begin of the origin of trials with strategies that users know."""
 
 _TIME = Time()
 _STUDENT = (math.inf, 63.66, 9.92, 5.84, 4.60, 4.03, 3.71, 3.50, 3.36, 3.25, 3.17, 3.11, 3.05, 3.01, 2.98, 2.95)
-"""By degrees of freedom, how many standard errors around a mean have the true one in 99 of 100 cases: after each of up
-to eight rounds it is looked whether it is decided, so that it is decided wrongly in 4 of 100 cases."""
+"""By degrees of freedom, the half width, in standard errors, of an interval around a mean that has the true mean in 99
+of 100 cases. It is checked after each of up to eight rounds, so that a decision is wrong in about 4 of 100 cases."""
 _SHOWN = 0.005
-"""Smaller differences are reported as none."""
+"""Differences below this fraction are reported as none."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Difference:
     """How much longer one trial's steps take than another's, of rounds in which both were measured.
 
     Attributes:
-        share: Which part of the other's time; 0.1 is a tenth longer.
+        share: The difference as a fraction of the other's time; 0.1 is a tenth longer.
         low: The lower end of the interval that has the true share in 95 of 100 cases.
         high: The upper end.
-        rounds: How many there are.
+        rounds: The number of rounds.
     """
 
     share: float
@@ -49,7 +49,7 @@ class Difference:
 def difference(one: Trial, other: Trial) -> Difference | None:
     """How much longer the steps of one trial take; None without a round in which both were measured.
 
-    One round alone does not tell how much rounds differ, so it decides nothing.
+    A single round does not show how much rounds differ, so it decides nothing.
 
     Example:
         >>> from autodist.search.store import Measurement
@@ -82,7 +82,7 @@ class Verdict:
     Attributes:
         best: The best trial.
         is_confirmed: Whether it was measured again, in turn with others. If not, its time is a lucky one.
-        rivals: Each that was measured again in the same rounds, with how much longer it takes; the fastest first.
+        rivals: The trials that were measured again in the same rounds, with how much longer each takes; fastest first.
     """
 
     best: Trial
@@ -132,13 +132,13 @@ def _percent(share: float) -> str:
 def verdict_of(trials: Sequence[Trial], rules: Sequence[Rule] = (), utility: Utility = _TIME) -> Verdict | None:
     """The best trial: of those that obey the rules, as far as there are any; None if all failed.
 
-    Only what was measured again can be the best, if anything was. If measurements do not decide between trials, it is
+    If any trials were measured again, only they can be the best. If measurements do not decide between trials, it is
     one that users know; if there are several, the first.
 
     Args:
         trials: Trials of one search.
-        rules: What is pinned and forbidden.
-        utility: What the best is best in.
+        rules: The choices that are pinned and forbidden.
+        utility: The quantity in which the best is the smallest.
     """
     measured = [trial for trial in trials if trial.step_s is not None]
     measured = [trial for trial in measured if obeys(trial.strategy, rules)] or measured
@@ -166,7 +166,7 @@ def _is_faster(one: Trial, than: Trial) -> bool:
 
 
 def _confirmed(trials: Sequence[Trial]) -> list[Trial]:
-    """Those that were measured again in a round in which others were as well."""
+    """The trials that were measured again in a round together with others."""
     counts = Counter(measured.round for trial in trials for measured in trial.again)
     return [trial for trial in trials if any(counts[one.round] > 1 for one in trial.again)]
 

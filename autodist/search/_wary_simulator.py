@@ -1,4 +1,4 @@
-"""A simulator that adds what others don't know about strategies with several ways of communication."""
+"""A simulator that adds a penalty, which others lack, for strategies with several ways of communication."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from autodist.simulator import SERVER, Domain, Floats, ShardTable, Simulator
 
 _SEVERAL_WAYS = 0.1
-"""By which share steps are assumed to be longer with servers next to collectives: simulators don't know what it costs
-that two systems share the processors."""
+"""The fraction by which steps are assumed to be longer with servers next to collectives: simulators don't know the
+cost of two systems that share the processors."""
 
 
 @final

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 _EQUAL = 0.1
-"""Strategies whose expected times differ by less than this share count as equal. The one whose computation waits least
-often is taken: how long it waits depends on the slowest host each time, which none can know."""
+"""Strategies whose expected times differ by less than this fraction count as equal. The one whose computation waits
+least often is taken: each wait is as long as the slowest host takes, which can't be predicted."""
 
 
 def with_tiles_instead(
@@ -28,15 +28,15 @@ def with_tiles_instead(
     Args:
         chosen: A strategy.
         domain: What it is for.
-        simulator: One whose scores are seconds.
-        margin: By which share it must be faster.
+        simulator: A simulator whose scores are seconds.
+        margin: The fraction by which it must be faster.
         may_group: Whether replicas may fall into groups.
     """
     if not can_tile_steps(domain):
         return None
     chosen_s = float(simulator.predict([chosen], domain)[0])
     if domain.compute_s > (1 - margin) * chosen_s:
-        return None  # it is the computation that takes so long
+        return None  # computing alone takes too long
     found = _fitting(chosen, domain, may_group=may_group)
     if not found:
         return None
@@ -56,7 +56,7 @@ def tiled_to_fit(domain: Domain) -> dict[str, Strategy]:
     try:
         strategy = builder.build(domain.graph, domain.spec)
         check(strategy, domain.graph, domain.spec)
-    except AutoDistError:  # even so it does not fit, or nothing is known of the step
+    except AutoDistError:  # it does not fit even with tiles, or nothing is known of the step
         return {}
     return {} if MemoryFilter(domain).why_not(strategy) else {str(builder): strategy}
 
@@ -74,6 +74,6 @@ def _fitting(chosen: Strategy, domain: Domain, *, may_group: bool) -> list[Strat
             check(strategy, domain.graph, domain.spec)
             if not room.why_not(strategy):
                 found.append(strategy)
-    except StrategyError:  # nothing is known of the step, or what is chosen does not go with tiles
+    except StrategyError:  # nothing is known of the step, or the chosen strategy does not work with tiles
         return found
     return found

@@ -1,4 +1,4 @@
-"""Searchers: what proposes strategies, each with its algorithm."""
+"""Searchers: they propose strategies, each by its algorithm."""
 
 from autodist.search.searchers._base import Score, ScoredProposals, Searcher
 from autodist.search.searchers._genetic import GeneticSearcher

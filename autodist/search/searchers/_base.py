@@ -24,10 +24,10 @@ class ScoredProposals:
     """Proposals with their scores, the best first.
 
     Attributes:
-        proposals: Different ones.
+        proposals: Proposals that differ from each other.
         scores: Score of each.
-        lots: For each, the number of its lot: of what is measured each lot has the share that it has here. None if all
-            are of one.
+        lots: For each, the number of its lot; each lot has the same share of the measured ones as it has here. None if
+            there is only one lot.
     """
 
     proposals: Proposals
@@ -39,9 +39,9 @@ class ScoredProposals:
 
     @classmethod
     def best_of(cls, proposals: Proposals, scores: Floats, count: int) -> ScoredProposals:
-        """The best ones, of several that are alike only one."""
+        """The best ones; of several equal ones only one."""
         order = np.argsort(scores, kind="stable").astype(np.int32)
-        looked_at = count + count // 4 + 1  # as a rule few are alike
+        looked_at = count + count // 4 + 1  # usually few are equal
         while True:
             best = proposals.take(order[:looked_at])
             _, first = np.unique(best.fingerprints, return_index=True)
@@ -78,7 +78,7 @@ class ScoredProposals:
     def of_lots(cls, several: Sequence[ScoredProposals], count: int) -> ScoredProposals:
         """Several lots as one, so many in all: the first one has what the others leave.
 
-        What is in several of them belongs to the last of these.
+        A proposal that is in several lots belongs to the last of these.
         """
         proposals = Proposals.joined([found.proposals for found in several])
         scores = np.concatenate([found.scores for found in several])
@@ -95,7 +95,7 @@ class Searcher(abc.ABC):
     """Proposes strategies that a simulator thinks well of (thesis 8.3.2). Has no files and no clock.
 
     Args:
-        space: Where it looks.
+        space: The space that it searches.
         catalogue: Catalogue of the space.
         seed: Seed of everything that it draws.
     """
@@ -116,8 +116,8 @@ class Searcher(abc.ABC):
         """Look at many strategies and return the best.
 
         Args:
-            score: What the simulator says.
-            effort: How many strategies are scored, about.
+            score: The simulator's scores.
+            effort: About how many strategies are scored.
             count: How many are returned at most.
         """
 
@@ -125,6 +125,6 @@ class Searcher(abc.ABC):
         """Learn what strategies that were proposed really take; not a number for one that failed.
 
         Args:
-            proposals: What was measured.
-            step_s: Seconds per step of each.
+            proposals: The measured strategies.
+            step_s: Seconds per step of each; NaN for one that failed.
         """

@@ -19,7 +19,7 @@ _MUTATION = 0.03
 class GeneticSearcher(Searcher):
     """Crosses the best strategies of a population, and changes some variables of their children (thesis 8.3.2).
 
-    What was measured is bred from in every later round: the population begins with the fastest.
+    Every later round breeds from measured strategies: the population begins with the fastest ones.
     """
 
     name: ClassVar[str] = "genetic"
@@ -52,7 +52,7 @@ class GeneticSearcher(Searcher):
         return ScoredProposals.best_of(drawn, score(drawn), len(drawn))
 
     def _children(self, population: ScoredProposals) -> Proposals:
-        """Each has two parents, of which better ones are likelier, and some new choices."""
+        """Children with two parents each, where better parents are likelier, and with some new choices."""
         likely = 1.0 / np.arange(1, len(population.scores) + 1)
         parents = self.chance.choice(len(likely), size=(2, _POPULATION), p=likely / likely.sum()).astype(np.int32)
         one, other = (population.proposals.take(numbers) for numbers in parents)

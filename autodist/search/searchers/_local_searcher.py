@@ -1,4 +1,4 @@
-"""Local search: what is good is changed a little, round by round."""
+"""Local search: good strategies are changed a little, round by round."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from autodist.search.space import Catalogue, Space
 
 _DRAWN, _NEAR = 0.2, 0.3
-"""Shares of the effort and of what is returned: draws, and neighbours of what was measured."""
+"""Fractions of the effort and of the returned strategies: draws, and neighbours of measured strategies."""
 _ROUND, _BEAM = 200, 40
 _FASTEST = 10
 _CHANGED_AGAIN = 0.3
-"""How many of a round's children are changed once more."""
+"""The fraction of a round's children that are changed once more."""
 
 
 @final
@@ -30,10 +30,10 @@ class LocalSearcher(Searcher):
     It begins with draws, with strategies that users know, and with the best of its last search. In each round some of
     the best (a beam) get children: neighbours, children of two parents, and neighbours of these.
 
-    As a simulator may be wrong, what is returned after the first measurements is of three lots, each of which has its
-    share in what is measured: what the simulator prefers of all; the neighbours that it prefers of the fastest
-    strategies that were measured; and the best of the draws. So it does not get stuck as the genetic algorithm does
-    with a simulator that misleads it (thesis table 8.2).
+    Because a simulator may be wrong, the strategies that are returned after the first measurements come in three lots,
+    and each lot has its share of those that are measured: the ones that the simulator prefers of all; the neighbours of
+    the fastest measured strategies that it prefers; and the best of the draws. So it does not get stuck as the genetic
+    algorithm does with a simulator that misleads it (thesis table 8.2).
     """
 
     name: ClassVar[str] = "local"
@@ -77,7 +77,7 @@ class LocalSearcher(Searcher):
         return ScoredProposals.of_lots([best, *(lot.first(round(share * count)) for lot, share in shares)], count)
 
     def _around(self, parents: ScoredProposals, score: Score, effort: int, count: int) -> ScoredProposals:
-        """The best neighbours of some."""
+        """The best neighbours of some strategies."""
         found: ScoredProposals | None = None
         for size in _rounds(effort):
             children = self._children(parents, size)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _UNIT, _KIND, _SPAN, _SERVER, _GROUP, _CROSS = range(6)
 _LIKELY = np.array([0.25, 0.1, 0.1, 0.15, 0.15, 0.25])
-"""How often which thing is changed."""
+"""The probability of each kind of change."""
 _JOINED = 0.5
-"""How often a gradient that is newly reduced travels with the one before it, instead of alone."""
+"""The probability that a gradient that is newly all-reduced joins the group before it, instead of a new one."""
 
 
 def neighbours(
@@ -55,7 +55,7 @@ def neighbours(
 
 
 def _ways(parents: Proposals, space: Space, chance: np.random.Generator) -> Ints:
-    """The part of each that is changed; a choice where there is no server or group to change."""
+    """The kind of change of each proposal; a unit's choice where there is no server or group to change."""
     ways = chance.choice(len(_LIKELY), len(parents), p=_LIKELY).astype(np.int32)
     some_served = np.bincount(parents.table.strategy, parents.is_served, len(parents)) > 0
     some_grouped = np.bincount(parents.table.strategy, is_dense(parents.table), len(parents)) > 1
@@ -65,7 +65,7 @@ def _ways(parents: Proposals, space: Space, chance: np.random.Generator) -> Ints
 
 
 def _units(ways: Ints, catalogue: Catalogue, chance: np.random.Generator) -> Mask:
-    """Whose choices are drawn again, those of large variables rather; shape (proposals, units)."""
+    """The units whose choices are drawn again, large ones with a higher probability; shape (proposals, units)."""
     count = len(catalogue.traits)
     sizes = np.sqrt(catalogue.unit_bytes) + 1
     likely = sizes / sizes.sum() / 2 + 1 / count / 2
@@ -79,7 +79,7 @@ def _units(ways: Ints, catalogue: Catalogue, chance: np.random.Generator) -> Mas
 
 
 def _places(children: Proposals, wanted: Mask, space: Space, chance: np.random.Generator) -> Mask:
-    """One place of each of the proposals that are wanted, as a mask of shards."""
+    """A mask of the shards of one place, see `places_of`, in each of the proposals that are wanted."""
     rows = np.flatnonzero(children.is_served & wanted[children.table.strategy])
     moved = np.zeros(len(children.table), bool)
     if len(rows):

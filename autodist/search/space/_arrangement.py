@@ -1,4 +1,4 @@
-"""Where shards are served and with what they travel: algorithms 9 and 10 of the thesis, for many proposals at once."""
+"""Draws the servers and groups of shards for many proposals at once: algorithms 9 and 10 of the thesis."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def served(
     """Draw servers by algorithm 9, which looks at what the servers have already.
 
     Args:
-        proposals: Whose shards are served.
-        space: Where they are from.
-        chance: Where the draws come from.
-        drawn: By shard, whether its server is drawn; the others stay where they are. What has one server, see
-            :func:`places_of`, is drawn together or not at all.
+        proposals: The proposals whose shards are served.
+        space: Their space.
+        chance: The random generator.
+        drawn: By shard, whether its server is drawn; the others stay where they are. Shards of one place, see
+            :func:`places_of`, are drawn together or not at all.
         avoided: By shard, a server that it may not get, -1 for none.
 
     Returns:
-        Ranks of hosts, -1 for what is on no server.
+        Ranks of hosts by shard, -1 for shards that are on no server.
     """
     table = proposals.table
     servers = np.where(proposals.is_served, table.server, np.int32(-1))
@@ -73,7 +73,7 @@ def served(
 
 
 def _free(proposals: Proposals, space: Space, drawn: Rows) -> Floats | None:
-    """Memory that is left on each host before these shards are served; None where the spec knows no bound."""
+    """Bytes of memory that are left on each host before these shards are served; None if the spec has no bounds."""
     limits = space.domain.memory_bytes
     if np.isinf(limits).all():
         return None
@@ -84,14 +84,14 @@ def _free(proposals: Proposals, space: Space, drawn: Rows) -> Floats | None:
 
 
 def places_of(proposals: Proposals, space: Space) -> npt.NDArray[np.int64]:
-    """By shard, a number of what has one server: the k-th shards of a unit's variables in a proposal."""
+    """By shard, the number of its place, which has one server: that of the k-th shards of a unit's variables."""
     table = proposals.table
     keys = (table.strategy.astype(np.int64) << 40) | (space.unit_of[table.variable].astype(np.int64) << 20)
     return keys | _slots(table.strategy, table.variable)
 
 
 def is_dense(table: ShardTable) -> Mask:
-    """By shard, whether its gradient is reduced and can travel with others: what is sparse travels alone."""
+    """By shard, whether its gradient is reduced and can travel with others: sparse gradients travel alone."""
     dense: Mask = _has_group(table) & (table.gathered_by_example == 0)
     return dense
 
@@ -103,7 +103,7 @@ def _has_group(table: ShardTable) -> Mask:
 
 
 def grouped(proposals: Proposals, space: Space, chance: np.random.Generator) -> Ints:
-    """Groups by algorithm 10; as many as there are shards, or one, or between, drawn on a logarithmic scale."""
+    """Groups by algorithm 10; their number is drawn on a logarithmic scale between one and the number of shards."""
     table = proposals.table
     dense = np.flatnonzero(is_dense(table))
     most = np.bincount(table.strategy[dense], minlength=len(proposals))
@@ -160,7 +160,7 @@ def _by_appearance(groups: Ints, owners: Ints, count: int) -> Ints:
     keys = owners * (np.int64(groups.max()) + 1) + groups
     places = np.arange(len(keys), dtype=np.int32)
     first = np.empty(int(keys.max()) + 1, np.int32)
-    first[keys[::-1]] = places[::-1]  # of what has one key, the last assignment stays: that of its first shard
+    first[keys[::-1]] = places[::-1]  # of several with one key the last assignment stays: that of the first shard
     heads = first[keys]
     appeared = np.cumsum(heads == places, dtype=np.int32)
     begins = np.searchsorted(owners, np.arange(count))
@@ -170,7 +170,7 @@ def _by_appearance(groups: Ints, owners: Ints, count: int) -> Ints:
 
 
 def _first_of_places(proposals: Proposals, space: Space, rows: Rows) -> tuple[Rows, Rows]:
-    """Among some shards, the first of each that has one server, and by shard which of those it is."""
+    """Among some shards, the first one of each place, and by shard the number of its place."""
     if len(space.units) == len(space.domain.variables):
         alone = np.arange(len(rows))
         return alone, alone
@@ -186,7 +186,7 @@ def _loads(shards: ShardTable, count: int, hosts: int) -> Floats:
 
 def _largest_first(owners: Ints, sizes: Floats) -> Rows:
     """The order by owner, and within one by size; sorting whole numbers is several times faster than `lexsort`."""
-    bits = sizes.view(np.int32).astype(np.int64)  # of positive floats, in the order of the numbers
+    bits = sizes.view(np.int32).astype(np.int64)  # the bits of positive floats have the order of the floats
     return np.argsort((owners.astype(np.int64) << 32) - bits)
 
 
@@ -204,7 +204,7 @@ def _within(owners: Ints, count: int) -> Ints:
 
 
 def _padded(values: Floats, owners: Ints, count: int) -> tuple[Floats, Rows]:
-    """One row per owner, filled up with zeros, and where each value is, if all rows are one after the other."""
+    """One row per owner, padded with zeros, and the flat index of each value in these rows."""
     columns = _within(owners, count)
     padded = np.zeros((count, columns.max(initial=-1) + 1), np.float32)
     cells = owners * np.int64(padded.shape[1]) + columns

@@ -29,8 +29,8 @@ class Catalogue:
         shards: Shards of all choices, without servers and groups; ``strategy`` is the choice.
         begins: By choice, its first shard; one more for the end.
         first: By unit, its first choice; one more for the end.
-        factors: By choice, numbers of its partition, of its kind of synchronization, and of all else.
-        kinds: By choice, a number of how it synchronizes, together with what kind of variable it is for.
+        factors: By choice, numbers of its partition, its kind of synchronization, and everything else.
+        kinds: By choice, a number for its way of synchronization together with the kind of variable.
         unit_bytes: By unit, the size of its values.
         traits: By unit, what kind of variable it is: 0 if it is sparse, 1 if it is large, 2 if it is small.
     """
@@ -98,7 +98,7 @@ def _factors(space: Space) -> Ints:
 
 
 def spans(begins: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
-    """All numbers of spans, one after the other.
+    """All numbers in spans, one span after the other.
 
     Example:
         >>> spans(np.array([5, 0]), np.array([2, 3])).tolist()

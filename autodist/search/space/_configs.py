@@ -1,4 +1,4 @@
-"""From a choice, with servers and groups, to configs of variables."""
+"""Makes configs of variables from a choice with servers and groups."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def configs_of(
 
     Args:
         unit: The variables.
-        choice: What is chosen for them.
+        choice: The choice for them.
         spec: D.
         servers: By variable, the rank of each shard's server; by default the chief's.
         groups: By variable, the group of each shard; by default 0.
@@ -42,7 +42,7 @@ def configs_of(
     stations = tuple(h.cpu_devices[0].name for h in spec.hosts if choice.transfer and len(h.replica_devices) > 1)
     nothing = [[0] * num_shards(choice.partition)] * len(unit.variables)
 
-    @functools.cache  # many shards of a variable are alike
+    @functools.cache  # many shards of a variable are equal
     def shard(kind: str, rank: int, number: int) -> ShardConfig:
         home = spec.hosts[rank].cpu_devices[0].name
         return ShardConfig(kind_of(kind).of_choice(choice, home, number, stations), choice.compressor)

@@ -1,4 +1,4 @@
-"""Rules and strategies: which rules say nothing, and which strategies obey."""
+"""Checks of rules and strategies: which rules have no effect, and which strategies obey them."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def keeps_results(strategy: Strategy) -> bool:
 def refuse_meaningless(rules: Sequence[Rule], variables: Collection[str], choices: Iterable[Choice]) -> None:
     """Refuse rules that no variable and no choice can break: they are mistyped.
 
-    What a choice may be called is known of aspects that are not searched, too: to forbid them is no mistake.
+    Words for options of aspects that are not searched are known, too: it is no mistake to forbid these.
 
     Args:
-        rules: What is pinned and forbidden.
-        variables: Names of those that a strategy is searched for.
+        rules: The choices that are pinned and forbidden.
+        variables: Names of the variables that a strategy is searched for.
         choices: All choices for some variable, before rules.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The rules that users pin and forbid, and those known of good strategies: algorithms 9 and 10 of the thesis."""
+"""Users' rules, which pin or forbid choices, and rules of good strategies: algorithms 9 and 10 of the thesis."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Rule:
     """A choice that is pinned or forbidden for variables.
 
     Attributes:
-        pattern: Which variables: a name, with ``*`` and ``?``.
-        word: What of a choice: see :func:`words_of`.
-        is_allowed: Whether only such choices are allowed, else none of them is.
+        pattern: The names of the variables, with ``*`` and ``?``.
+        word: A word for choices; see :func:`words_of`.
+        is_allowed: Whether only choices with this word are allowed, rather than none of them.
 
     Example:
         >>> rule = Rule.fix("embedding*=ps")
@@ -80,7 +80,7 @@ class Rule:
         return tuple(rules)
 
     def allows(self, variable: str, choice: Choice) -> bool:
-        """Whether the rule has nothing against a choice for a variable."""
+        """Whether the rule allows a choice for a variable."""
         if not fnmatch.fnmatchcase(variable, self.pattern):
             return True
         return all((self.word in words_of(part)) is self.is_allowed for part in choice.of_shards)
@@ -110,22 +110,22 @@ def balanced_servers(
     Args:
         sizes: Bytes of the shards of each proposal, the largest first, filled up with zeros; shape (proposals, shards).
         capacities: For each host, its bandwidth.
-        chance: Where the draws come from.
+        chance: The random generator.
         loads: Bytes that each host has in each proposal before; none by default. Shape (proposals, hosts).
         avoided: The host that each shard may not get, -1 for none; shape of ``sizes``.
         free: Bytes of memory that are left on each host for serving, shape (proposals, hosts); None for no bound. A
-            shard that fits nowhere is placed as if there were none.
+            shard that fits nowhere is placed as if there were no bound.
         needs: Bytes of it that each host needs to serve a shard, shape (proposals, shards, hosts); goes with ``free``.
 
     Returns:
-        Ranks of hosts, of the shape of ``sizes``; 0 for what has no bytes.
+        Ranks of hosts, in the shape of ``sizes``; 0 for shards without bytes.
     """
     shares = (capacities / capacities.sum()).astype(np.float32)
-    # What each host could have more to be as loaded as the others.
+    # Bytes by which each host is below its share of the load.
     room = np.zeros((len(sizes), len(capacities)), np.float32)
     if loads is not None:
         room = loads.sum(1, keepdims=True) * shares - loads
-    # Those with the most shards first, so that those which still have some are the first ones.
+    # Proposals with the most shards first, so that those with shards left are always the first rows.
     lengths = np.count_nonzero(sizes, 1)
     order = np.argsort(-lengths, kind="stable")
     by_place = np.ascontiguousarray(sizes[order].T)
@@ -172,7 +172,7 @@ class _Memory:
 
 
 class _Noise:
-    """Gumbel variables around logarithms of shares: windows of one table, for to draw all would take longest of all."""
+    """Gumbel variables around logarithms of shares: windows of one table, because drawing all takes too long."""
 
     def __init__(self, shares: npt.NDArray[np.float32], shape: tuple[int, ...], chance: np.random.Generator) -> None:
         self._chance = chance
@@ -196,7 +196,7 @@ def adjacent_groups(sizes: npt.NDArray[np.float32], counts: npt.NDArray[np.int32
         counts: How many groups each proposal has.
 
     Returns:
-        Numbers of groups, of the shape of ``sizes``.
+        Numbers of groups, in the shape of ``sizes``.
 
     Example:
         >>> adjacent_groups(np.array([[4, 4, 4, 4]], np.float32), np.array([2], np.int32)).tolist()

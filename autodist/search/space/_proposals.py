@@ -59,7 +59,7 @@ class Proposals:
         table = self.table.take(spans(begins[numbers], counts))
         owners = np.repeat(np.arange(len(numbers), dtype=np.int32), counts)
         taken = Proposals(self.choices[numbers], table.replaced(strategy=owners))
-        if "fingerprints" in self.__dict__:  # they are not computed again
+        if "fingerprints" in self.__dict__:  # these need not be computed again
             taken.__dict__["fingerprints"] = self.fingerprints[numbers]
         return taken
 
@@ -99,12 +99,12 @@ class Proposals:
         return (ends - counts).astype(np.int32)
 
     def shards_of(self, units: Mask, catalogue: Catalogue) -> Mask:
-        """Which shards are of these units; by proposal and unit."""
+        """By shard, whether it belongs to one of these units, which are given by proposal and unit."""
         return np.repeat(units.ravel(), catalogue.counts[self.choices].ravel())
 
     @cached_property
     def fingerprints(self) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-        """A number for each proposal, the same for those that are alike."""
+        """A hash of each proposal; equal proposals have the same."""
         table = self.table
         values = np.stack([table.variable, table.kind, table.server, table.group, table.size_bytes.view(np.int32)], 1)
         mixed = _mixed(values.astype(np.uint64))
@@ -113,7 +113,7 @@ class Proposals:
         return found + _mixed(self.choices.astype(np.uint64))
 
     def strategy(self, number: int, space: Space, catalogue: Catalogue, builder: str = "search") -> Strategy:
-        """One of them, as everything but the search knows strategies."""
+        """One of the proposals, as a :class:`Strategy`."""
         shards = self.table.take(self.table.strategy == number)
         configs: list[VariableConfig] = []
         for unit, choice, first in zip(space.units, self.choices[number], catalogue.first, strict=False):

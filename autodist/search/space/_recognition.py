@@ -1,4 +1,4 @@
-"""The way back from strategies to proposals: of builders, of earlier searches, of users."""
+"""Converts strategies of builders, earlier searches or users to proposals."""
 
 from __future__ import annotations
 
@@ -25,16 +25,15 @@ _Row: TypeAlias = "tuple[list[int], list[int], list[int]]"
 def recognize(strategies: Sequence[Strategy], space: Space, catalogue: Catalogue) -> tuple[Proposals, Ints]:
     """The proposals that strategies are, as far as they are in a space: the inverse of :meth:`Proposals.strategy`.
 
-    What is written differently and means the same is the same proposal: numbers of groups, and what carries a step's
-    small state.
+    Strategies that differ only in the numbers of groups, or in the carrier of small state, are the same proposal.
 
     Args:
         strategies: For the space's graph and cluster.
-        space: Where they may be from.
+        space: The space of the proposals.
         catalogue: Catalogue of the space.
 
     Returns:
-        The proposals, and which of the strategies they are.
+        The proposals, and the numbers of their strategies.
     """
     known = _Known(space, catalogue)
     rows = [(number, row) for number, strategy in enumerate(strategies) if (row := known.row(strategy)) is not None]
@@ -46,7 +45,7 @@ def recognize(strategies: Sequence[Strategy], space: Space, catalogue: Catalogue
 
 
 class _Known:
-    """Every choice as configs of variables: the aspects that write a choice say how it is written."""
+    """Every choice as configs of variables, in the form in which the space writes them."""
 
     def __init__(self, space: Space, catalogue: Catalogue) -> None:
         self._space = space
@@ -68,7 +67,7 @@ class _Known:
         if strategy.graph.replicas != self._replicas or configs.keys() != self._space.domain.number_of.keys():
             return None
         if strategy.has_servers and not strategy.graph.has_streams:
-            return None  # of an earlier version, whose servers took other times
+            return None  # a strategy of an earlier version, whose servers had other times
         choices: list[int] = []
         shards: list[ShardConfig] = []
         for unit, known in zip(self._space.units, self._choices, strict=True):
@@ -79,11 +78,11 @@ class _Known:
             choices.append(choice)
             shards += [shard for config in own for shard in config.shards]
         if not self._masks[:, choices].all(1).any():
-            return None  # each would do, but they exclude each other
+            return None  # each choice is possible, but they exclude each other
         return choices, list(map(self._server, shards)), list(_small(map(_group, shards)))
 
     def _bare(self, config: VariableConfig) -> VariableConfig:
-        """A config without what is no choice: servers and groups."""
+        """A config without servers and groups, which are not part of a choice."""
         shards = (dataclasses.replace(shard, synchronizer=self._without(shard)) for shard in config.shards)
         return dataclasses.replace(config, shards=tuple(shards))
 

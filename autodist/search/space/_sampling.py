@@ -22,8 +22,8 @@ _ALMOST_1 = 1 - 1e-9
 def sample(space: Space, catalogue: Catalogue, count: int, chance: np.random.Generator) -> Proposals:
     """Draw proposals.
 
-    Were every variable's choice drawn on its own, all proposals for a large graph would be the same mixture. So each
-    proposal has tastes: how likely it chooses which kind of synchronization for sparse, large and small variables.
+    If every variable's choice were drawn on its own, all proposals for a large graph would be the same mixture. So each
+    proposal has tastes: its probabilities of each kind of synchronization for sparse, large and small variables.
     """
     families = chance.integers(len(space.families), size=count, dtype=np.int32)
     choices = sampled_choices(space, catalogue, families, chance)

@@ -50,9 +50,9 @@ class Family:
     """Choices that do not exclude each other: TensorFlow's collectives and servers can't.
 
     Attributes:
-        name: What it has.
+        name: A text with what its choices use.
         has_servers: Whether variables may be on servers.
-        communicator: What carries collectives; None if there are none.
+        communicator: The carrier of collectives; None if there are none.
     """
 
     name: str
@@ -81,12 +81,12 @@ class Space:
 
     Args:
         domain: The graph and the cluster.
-        rules: What is pinned and forbidden.
-        aspects: What strategies differ in; by default those that are searched without being asked for.
-        communicators: What carries collectives; by default what is installed here.
-        allowed: What may carry anything; None for all.
-        is_guided: Whether servers and groups are drawn by what is known of good strategies (algorithms 9 and 10 of the
-            thesis); else any server and any group is as likely as another.
+        rules: The choices that are pinned and forbidden.
+        aspects: The aspects in which strategies differ; by default those that are searched without being asked for.
+        communicators: The carriers of collectives; by default those that are installed here.
+        allowed: The carriers that may be used at all; None for all.
+        is_guided: Whether servers and groups are drawn as in good strategies (algorithms 9 and 10 of the thesis); else
+            all servers and groups are equally likely.
 
     Raises:
         SpaceEmpty: The rules leave nothing for some variable; names the rules.
@@ -128,7 +128,7 @@ class Space:
             raise self._refusal()
 
     def _choose(self) -> None:
-        """Set what the rules leave."""
+        """Set the units' choices and the families to those that the rules leave."""
         allowed = (Unit(unit, self._allowed(unit, options)) for unit, options in self._given)
         self._fit(tuple(allowed))
         self.families = tuple(family for family in _families() if self._is_possible(family))
@@ -139,7 +139,7 @@ class Space:
         return found if units is self.units else tuple(strategies_of_choices(self.units, self.domain.spec))
 
     def _emptied(self) -> set[str]:
-        """The units for which nothing is left; all of them, if no family has something for each."""
+        """Names of the units without choices; all of them if no family has a choice for each."""
         return {u.name for u in self.units if not u.choices or not self.families}
 
     def _options(self, unit: tuple[Variable, ...]) -> tuple[Choice, ...]:
@@ -154,7 +154,7 @@ class Space:
         return tuple(c for c in choices if all(rule.allows(name, c) for rule in self.rules for name in names))
 
     def _fit(self, units: tuple[Unit, ...]) -> None:
-        """Take the units without choices that verification refuses, such as encoders that can't have a gradient."""
+        """Set the units, without choices that verification refuses, such as encoders that can't encode a gradient."""
         found = tuple(strategies_of_choices(units, self.domain.spec))
         refused: set[tuple[str, int]] = set()
         for number, strategy in found:
@@ -171,7 +171,7 @@ class Space:
         return any((variable.name, number) in refused for variable in unit.variables)
 
     def _is_possible(self, family: Family) -> bool:
-        """Whether every unit has a choice in a family that really has what it is named after."""
+        """Whether every unit has a choice in a family, and some choice uses what the family is named after."""
         if family.communicator is not None and family.communicator not in self.communicators:
             return False
         choices = [[choice for choice in unit.choices if family.has(choice)] for unit in self.units]
@@ -242,7 +242,7 @@ class Space:
 
 
 def _ways(choice: Choice, hosts: int) -> float:
-    """Decimal logarithm of the strategies of one choice: a server for each shard, or whether a group ends here."""
+    """Decimal logarithm of the number of strategies of one choice: servers of its shards, or ends of groups."""
     kinds = choice.by_shard or (choice.synchronizer,) * num_shards(choice.partition)
     served = {part.synchronizer: is_served(part) for part in choice.of_shards}
     return sum(math.log10(hosts if served[kind] else 2) for kind in kinds)

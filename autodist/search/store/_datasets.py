@@ -1,4 +1,4 @@
-"""The contents of a trial store, as data to learn from."""
+"""The contents of a trial store as data that simulators learn from."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class DataSet:
         spec: The cluster's hardware, as JSON.
         cluster: The cluster, in words.
         measured: Each strategy once, with its last measurement.
-        repeats: The share of the pairs of strategies that the even and the odd steps of their measurements order alike.
-            A simulator that ranks better than that was lucky; not a number without two steps of each.
+        repeats: The fraction of the pairs of strategies that the even and the odd steps of their measurements order
+            alike. A simulator that ranks better than that was lucky; NaN without two steps of each.
     """
 
     label: str
@@ -53,7 +53,7 @@ def data_sets(
     Args:
         store: The trials. Those of a data set are read when it is asked for.
         studies: Studies to take, in this order; all by default.
-        chosen: Which trials of a data set are read; all by default. Without any there is none.
+        chosen: Selects the trials of a data set to read; all by default. A data set without trials is left out.
     """
     domains: dict[tuple[str, str, int], list[Study]] = {}
     for study in store.studies() if studies is None else studies:
@@ -79,7 +79,7 @@ def floor_of(store: TrialStore, studies: Sequence[Study]) -> float | None:
     floor_s = mean_s([one for study in studies for one in store.floor(study)])
     if floor_s is None:
         return None
-    # What was measured while the machine was busy is no floor: no strategy is faster.
+    # A measurement on a busy machine is no floor if a strategy was faster: none can be.
     return min([floor_s, *(known.step_s for study in studies for known in store.measured(study))])
 
 

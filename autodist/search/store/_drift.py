@@ -1,4 +1,4 @@
-"""How a cluster's speed changed while a search measured on it, seen by one strategy that is measured now and then."""
+"""The drift of a cluster's speed during a search, as shown by one strategy that is measured repeatedly."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 from autodist.search.store._trials import Measurement, Trial
 
 _LEAST = 3
-"""Measurements of the reference strategy; with fewer nothing is known of a drift."""
+"""The least number of measurements of the reference strategy from which a drift is estimated."""
 _AROUND = 3
-"""The number of its measurements that the median uses: one alone has its own noise."""
+"""The number of successive measurements whose median is taken, to reduce noise."""
 _UNSEEN = 0.5
-"""A drift whose variance is less than this of the noise's is not seen: to take it out would add noise."""
+"""A drift whose variance is below this fraction of the noise's is ignored: correcting for it would add noise."""
 _OF_NORMAL = 0.6745
-"""The median of the distances from the mean, in standard deviations."""
+"""The median distance from the mean of a normal distribution, in standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Drift:
     """By which factor steps took longer than usually, over time.
 
     Attributes:
-        times_s: When the reference strategy was measured, ascending.
-        factors: By which factor it took longer than in the median then, each with its neighbours.
+        times_s: The times at which the reference strategy was measured, in seconds, ascending.
+        factors: The step time at each of them relative to the median of all, smoothed over neighbours.
     """
 
     times_s: tuple[float, ...] = ()
@@ -46,7 +46,7 @@ class Drift:
 
     @property
     def share(self) -> float:
-        """By which share the slowest time was slower than the fastest."""
+        """The fraction by which the slowest time was slower than the fastest."""
         return max(self.factors) / min(self.factors) - 1 if self.factors else 0.0
 
 

@@ -16,22 +16,22 @@ from autodist.search.store._trial_rows import FLOOR
 _MOST_LESSONS = 300
 """Measured strategies, of all graphs and clusters together. More would take longer than a choice may."""
 _MOST_OF_EACH = 60
-"""Trials of one graph on one cluster."""
+"""The most trials of one graph on one cluster."""
 _MOST_CHARACTERS = 8_000_000
-"""Characters of their texts: what is read within two seconds."""
+"""The most characters of the strategies' texts, which can be read within two seconds."""
 _FASTEST = 12
-"""Trials of each study. The fastest is what is taken if it fits; others may break rules or not fit."""
+"""The number of fastest trials of each study; several, since the fastest may break rules or not fit."""
 
 
 @dataclass
 class ExcerptBounds:
-    """How much can be read and learned from while a user waits for a choice."""
+    """Bounds of the trials that are read and learned from while a user waits for a choice."""
 
     trials: int = _MOST_LESSONS
     characters: int = _MOST_CHARACTERS
 
     def share(self, known: list[Known]) -> list[Known]:
-        """Some of a data set, from its beginning to its end."""
+        """Trials at even distances from the whole of a data set."""
         if not known:
             return []
         fit = self.characters * len(known) // sum(one.size for one in known)
@@ -60,7 +60,7 @@ def excerpt(store: TrialStore, path: str | os.PathLike[str]) -> None:
         known = store.measured(study)
         fastest = sorted(known, key=lambda one: (not one.is_confirmed, one.step_s))[:_FASTEST]
         numbers = {one.number for one in (*fastest, *allowance.share(known))}
-        chosen[study.id] = numbers | {FLOOR, *store.carriers(study).values()}  # by which a choice knows what was tried
+        chosen[study.id] = numbers | {FLOOR, *store.carriers(study).values()}  # shows what was tried
     with TrialStore(path) as copy:
         for study in studies:
             spec = without_access(ResourceSpec.from_json(study.spec))

@@ -1,4 +1,4 @@
-"""Copies of studies in two stores that have both gone on."""
+"""Merges copies of studies in two stores after both have got further trials."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def news_of(mine: Sequence[Trial], theirs: Sequence[Trial]) -> Iterator[Trial]:
         if not new:
             continue
         outcome = before.outcome
-        if isinstance(outcome, Failure):  # here it failed
+        if isinstance(outcome, Failure):  # it failed in this store
             outcome, new = replace(new[0], round=0), new[1:]
         again = (replace(one, round=later + one.round) for one in new)
         yield replace(before, outcome=outcome, again=(*before.again, *again))

@@ -1,4 +1,4 @@
-"""How far measurements of the same strategies are apart, and so how well anybody can rank strategies by them."""
+"""The spread of repeated measurements of strategies, and the best ranking that such measurements allow."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Noise:
     """The noise in the trials of one search.
 
     Attributes:
-        trials: Strategies that were measured.
-        failed: Strategies that were not.
-        several: Strategies that were measured at least twice.
-        measurements: How often any was measured.
-        spread: Spread of a measurement around the strategy's true time, as a share: rewriting, and other times.
+        trials: Number of strategies that were measured.
+        failed: Number of strategies that failed.
+        several: Number of strategies that were measured at least twice.
+        measurements: Number of all measurements.
+        spread: Standard deviation of measurements around a strategy's true time, as a fraction of it.
         raw_spread: The same with the drift that the reference shows.
-        drift: By which share the slowest time of the machines was slower than the fastest.
-        agreement: Which share of the pairs of strategies two of their measurements order alike.
-        ceiling: The share of the pairs that one measurement orders as the true times do.
-        seconds: From the first to the last measurement, without the time between sessions.
+        drift: The fraction by which the slowest time of the machines was slower than the fastest.
+        agreement: The fraction of the pairs of strategies that two of their measurements order alike.
+        ceiling: The fraction of the pairs that one measurement orders as the true times do.
+        seconds: Seconds from the first to the last measurement, without the time between sessions.
 
-    Shares are not numbers where nothing was measured twice.
+    Fractions are NaN if nothing was measured twice.
     """
 
     trials: int
@@ -47,12 +47,12 @@ class Noise:
 
     @property
     def per_minute(self) -> float:
-        """How many measurements were made in a minute."""
+        """The number of measurements per minute."""
         return 60 * self.measurements / self.seconds if self.seconds else math.nan
 
 
 _PAUSE = 5.0
-"""Measurements that are so many times as far apart as usual are of different sessions."""
+"""Measurements that are this many times as far apart as usual belong to different sessions."""
 _DRAWS = 200
 
 
@@ -87,7 +87,7 @@ def _measurements(trial: Trial) -> list[Measurement]:
 
 
 def _repeated(taken: Collection[list[Measurement]]) -> list[list[Measurement]]:
-    """Strategies measured several times; what shows the drift is not judged by it, if there is anything else."""
+    """The strategies measured several times; without the drift's reference, if there are others."""
     repeated = [own for own in taken if len(own) > 1]
     most = max(map(len, repeated), default=0)
     return [own for own in repeated if len(own) < most] or repeated
@@ -98,7 +98,7 @@ def _logs(measurements: Sequence[Measurement]) -> list[float]:
 
 
 def _spread(several: Sequence[Sequence[Measurement]]) -> float:
-    """The spread within strategies, all of them together."""
+    """The standard deviation of logarithms of times within strategies, pooled over all of them."""
     freedom = sum(len(own) - 1 for own in several)
     squares = sum((len(own) - 1) * statistics.variance(_logs(own)) for own in several)
     return math.sqrt(squares / freedom) if freedom else math.nan
@@ -112,7 +112,7 @@ def _agreement(several: Sequence[Sequence[Measurement]]) -> float:
 
 
 def _ceiling(several: Sequence[Sequence[Measurement]], spread: float) -> float:
-    """The score of an oracle: true times are spread as means are, less by the noise that these have themselves."""
+    """An oracle's score in ranking, from simulated measurements; true times are means shrunk by their own noise."""
     if len(several) < 2:
         return math.nan
     means = np.array([statistics.fmean(_logs(own)) for own in several])

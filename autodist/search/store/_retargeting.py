@@ -1,4 +1,4 @@
-"""Clusters that differ in names, logins or prices alone, and strategies of one on the other."""
+"""Clusters that differ only in names, logins or prices, and the transfer of strategies between them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def are_alike(one: ResourceSpec, other: ResourceSpec) -> bool:
 
 
 def without_access(spec: ResourceSpec) -> ResourceSpec:
-    """A cluster without what is its owner's alone: logins, paths and environment variables."""
+    """A cluster without private data of its owner: logins, paths and environment variables."""
     hosts = (replace(host, python=None, directory=None, env=(), ssh=None) for host in spec.hosts)
     return replace(spec, hosts=tuple(hosts))
 
 
 def hardware_of(spec: ResourceSpec) -> ResourceSpec:
-    """A cluster without what does not matter to step times: also without prices."""
+    """A cluster with only what matters for step times: also without prices."""
     bare = without_access(spec)
     return replace(bare, hosts=tuple(replace(host, price_per_hour=None) for host in bare.hosts))
 

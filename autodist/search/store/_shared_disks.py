@@ -1,4 +1,4 @@
-"""Whether a file is on a disk that several machines have: their processes share no memory about it."""
+"""Whether a file is on a disk that several machines use: their processes share no memory for its locks."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ CREATE TABLE measurements (
     PRIMARY KEY (study, number, round)
 ) WITHOUT ROWID;
 """
-"""Every measurement there is of trials. The first one is with its trial as well, for older versions."""
+"""The table of all measurements. The first one of a trial is also in the trial's row, for older versions."""
 _OF_MEASUREMENT = "round, steps, warm_up, prepared, ended, version"
 _MIGRATIONS = {
     1: ["ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'"],
@@ -68,8 +68,8 @@ _MIGRATIONS = {
 }
 """By version, what makes the next one of it. Processes of an older version that have the file open go on writing.
 
-Up to version 3 a graph was identified by its variables alone. Its key stays the identity of those studies, like which
-no step is named today: whose trials they are is not known for sure.
+Up to version 3 a graph was identified only by its variables. Studies of that time keep this key as their identity. It
+equals no identity of today, because it is not certain which step their trials belong to.
 """
 
 
@@ -150,8 +150,8 @@ class TrialStore:
                 raise
 
     def _prepare(self) -> None:
-        self._version()  # first of all: a file that is none of ours stays as it is
-        is_shared = is_on_shared_disk(self.path)  # there, other machines see no memory that this one has of the file
+        self._version()  # first, so that a file that is not a trial store is left unchanged
+        is_shared = is_on_shared_disk(self.path)  # other machines can't share memory with this one
         self._connection.execute(f"PRAGMA journal_mode={'DELETE' if is_shared else 'WAL'}")
         self._connection.execute("PRAGMA synchronous=FULL")
         with self._transaction():
@@ -162,7 +162,7 @@ class TrialStore:
                 self._bring_to_version(chain.from_iterable(_MIGRATIONS[older] for older in range(version, _VERSION)))
 
     def _version(self) -> int:
-        """That of the file, 0 of an empty one."""
+        """The version of the file; 0 for an empty one."""
         version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
         tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if version == _VERSION or version in _MIGRATIONS or (version == 0 and tables == 0):
@@ -200,7 +200,7 @@ class TrialStore:
             profile: Profile of the step, if it was measured.
         """
         with self._told(), self._transaction():
-            key = hashlib.sha256(graph).hexdigest()  # of what is kept, so that every study has the graph it is of
+            key = hashlib.sha256(graph).hexdigest()  # of the content: every study has its own graph
             self._connection.execute("INSERT INTO graphs VALUES (?, ?) ON CONFLICT DO NOTHING", (key, graph))
             columns = "graph, spec, batch_size, label, begun, rules, profile, step"
             cursor = self._connection.execute(
@@ -211,7 +211,7 @@ class TrialStore:
         return Study(cursor.lastrowid, step_id, spec.to_json(), batch_size, label, tuple(rules), profile, key)
 
     def revised(self, study: Study, rules: Sequence[Rule], profile: Profile | None) -> Study:
-        """Give a study that is taken up again other rules and another profile."""
+        """Replace the rules and the profile of a study that is resumed."""
         changed = (text_of(rules), json_of(profile), study.id)
         with self._told(), self._transaction():
             self._connection.execute("UPDATE studies SET rules = ?, profile = ? WHERE id = ?", changed)
@@ -234,7 +234,7 @@ class TrialStore:
     def add(self, study: Study, *trials: Trial) -> None:
         """Store trials, all of them or none; for trials that are stored already, what was measured since.
 
-        No measurement is overwritten. A trial that had failed has what it takes now.
+        No measurement is overwritten. A failure is replaced by a measurement.
 
         Raises:
             StoreError: There is another strategy under the number of a trial.
@@ -246,7 +246,7 @@ class TrialStore:
                 self._insert("measurements", "IGNORE", self._rows_of(study, trial.number, trial.outcome, *trial.again))
 
     def _is_known(self, study: Study, trial: Trial) -> bool:
-        """Whether what a trial first took is stored."""
+        """Whether the first measurement of a trial is stored."""
         query = "SELECT strategy, steps FROM trials WHERE study = ? AND number = ?"
         known = self._connection.execute(query, (study.id, trial.number)).fetchone()
         if known is not None and Strategy.from_json(known[0]).id != trial.strategy.id:
@@ -299,7 +299,7 @@ class TrialStore:
             ]
 
     def add_floor(self, study: Study, *measured: Measurement) -> None:
-        """Store what steps took in which all workers computed and none communicated, after what was stored before."""
+        """Add measurements of steps in which all workers computed and none communicated."""
         with self._told(), self._transaction():
             query = "SELECT count(*) FROM measurements WHERE study = ? AND number = ?"
             [count] = self._connection.execute(query, (study.id, FLOOR)).fetchone()
@@ -317,7 +317,7 @@ class TrialStore:
         return [(study.id, *row) for row in measurement_rows(number, *measurements)]
 
     def carriers(self, study: Study) -> dict[str, int]:
-        """By its name, what has carried something in a measured trial of a study, with the number of such a trial."""
+        """By name of each carrier in measured trials of a study, the number of one of these trials."""
         query = "SELECT number FROM trials WHERE study = ? AND steps NOT NULL AND instr(strategy, ?) LIMIT 1"
         with self._told():
             found = {name: self._connection.execute(query, (study.id, f'"{name}"')).fetchone() for name in names()}
@@ -346,12 +346,12 @@ class TrialStore:
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """Say in our words what SQLite says."""
+        """Turn errors of SQLite into errors of AutoDist."""
         try:
             yield
         except StoreError:
             raise
-        except AutoDistError as error:  # of what is kept in it, which may be of a newer version
+        except AutoDistError as error:  # about the stored content, which may be of a newer version
             raise StoreError(
                 f"the trial store `{self.path}` can't be read: {error.message}", hint=error.hint
             ) from error

@@ -57,11 +57,11 @@ def export_studies(store: TrialStore, studies: Sequence[Study], path: str | os.P
 def import_studies(store: TrialStore, *paths: str | os.PathLike[str]) -> list[Study]:
     """Add studies to a store, and return them as they are there; of all files, or of none.
 
-    A study that is there already, because the files of both were one at some time, gets the trials and measurements
-    that it does not have.
+    A study that the store already has, because both files have a common origin, gets the trials and measurements that
+    it lacks.
 
     Args:
-        store: Where they go.
+        store: The store that gets them.
         paths: Files that :func:`export_studies` has written, or other stores.
 
     Raises:
@@ -166,6 +166,6 @@ def _trial(row: dict[str, object]) -> Trial:
 
 
 def _measurement(row: Mapping[str, Any]) -> Measurement:
-    """Read a measurement from a file's words; those of older versions say neither when it was nor by which version."""
+    """Read a measurement from its fields in a file; older versions wrote neither its time nor AutoDist's version."""
     taken = tuple(row["steps_s"]), row["warm_up"], row["prepared_s"]
     return Measurement(*taken, row.get("round", 0), row.get("version", ""), row.get("ended_s", 0.0))

@@ -13,14 +13,14 @@ from autodist.simulator import Profile
 from autodist.strategies import Strategy
 
 FLOOR = -1
-"""As a trial's number: no strategy, but a step in which all workers compute and none communicates."""
+"""The trial number of measurements without a strategy: steps in which all workers compute and none communicates."""
 Row: TypeAlias = "tuple[object, ...]"
 MeasurementRow: TypeAlias = "tuple[int, str, int | None, float | None, float, str]"
 """Round, steps, steps to warm up, seconds of preparation, when it ended, AutoDist's version."""
 
 
 def trial_row(trial: Trial) -> Row:
-    """For a trial: its number, strategy, origin, score, and its first measurement, or why there is none."""
+    """A trial's number, strategy, origin and score, and its first measurement or the reason for its failure."""
     outcome = trial.outcome
     about = (trial.number, trial.strategy.to_json(), trial.origin, trial.predicted)
     if isinstance(outcome, Measurement):
@@ -73,7 +73,7 @@ def counted_of(measured: Sequence[Measurement], steps: str) -> tuple[float, bool
 def _first_and_others(
     measured: Sequence[Measurement], steps: str | None, warm_up: int | None = 0, prepared: float | None = 0.0
 ) -> tuple[Measurement | None, tuple[Measurement, ...]]:
-    """The measurements of a trial and of its row, where an older version has written the first one alone."""
+    """A trial's first measurement and the others; where an older version has written only the first, from its row."""
     again = tuple(one for one in measured if one.round)
     if len(again) < len(measured):
         return measured[0], again

@@ -1,4 +1,4 @@
-"""A trial: one strategy measured, or why it could not be."""
+"""Trials: each is a strategy with its measurements, or with the reason why it could not be measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autodist.installation import version
 from autodist.strategies import Strategy
 
 Reason = Literal["memory", "timeout", "crash", "error", "refused"]
-"""Out of memory; too slow; a worker ended; an error in a step; a strategy that verification refuses."""
+"""Why a trial failed: out of memory; too slow; a worker ended; an error in a step; refused by verification."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Measurement:
 
     Attributes:
         steps_s: Seconds of each measured step on the slowest worker, in their order.
-        warm_up: Steps before them that do not count.
-        prepared_s: From the strategy to the first step: rewriting, sessions, first values.
+        warm_up: Number of steps before them that do not count.
+        prepared_s: Seconds from the strategy to the first step: rewriting, sessions, first values.
         round: 0 for the first of a trial; later ones of the same round were taken in turn.
-        version: Version of AutoDist, which made a step of the strategy; empty if that is not known.
-        ended_s: When, in seconds since 1970; 0 if that is not known.
+        version: Version of AutoDist that measured it; empty if that is not known.
+        ended_s: The end of the measurement, in seconds since 1970; 0 if that is not known.
 
     Example:
         >>> Measurement((0.2, 0.1, 0.9)).step_s
@@ -47,7 +47,7 @@ class Measurement:
 
 
 def mean_s(measurements: Sequence[Measurement]) -> float | None:
-    """Seconds of a step: the geometric mean of what measurements say, None without any."""
+    """Seconds of a step: the geometric mean over measurements; None without any."""
     times = [one.step_s for one in measurements]
     if len(times) > 1 and min(times) > 0:
         return math.exp(statistics.fmean(map(math.log, times)))
@@ -60,7 +60,7 @@ class Failure:
 
     Attributes:
         reason: Its kind, by which failures are counted.
-        message: What was said, in one line or several.
+        message: The error message, in one line or several.
     """
 
     reason: Reason
@@ -78,11 +78,11 @@ class Trial:
 
     Attributes:
         number: Counted from 0 within a search.
-        strategy: What was tried.
-        outcome: What it takes, or why that is not known.
-        origin: What proposed it: a searcher, or a builder as baseline.
+        strategy: The strategy that was tried.
+        outcome: Its first measurement, or its failure.
+        origin: The searcher that proposed it, or a builder as baseline.
         predicted: The simulator's score before it was tried; None without one.
-        again: What it took when it was measured again, by round; the first measurement stays what it was.
+        again: Its later measurements, by round.
     """
 
     number: int
@@ -96,7 +96,7 @@ class Trial:
     def counted(self) -> tuple[Measurement, ...]:
         """The measurements that count: those after the first one, as far as there are any.
 
-        A trial that is chosen of many by its first measurement was also lucky; later measurements are not.
+        A trial that is chosen from many by its first measurement was also lucky; later measurements are not.
         """
         return self.again or ((self.outcome,) if isinstance(self.outcome, Measurement) else ())
 
@@ -107,5 +107,5 @@ class Trial:
 
     @property
     def step_s(self) -> float | None:
-        """Seconds of a step, None if it failed: the geometric mean of what its measurements say."""
+        """Seconds of a step, the geometric mean over the measurements that count; None if it failed."""
         return mean_s(self.counted)

@@ -1,4 +1,4 @@
-"""Tilings that people choose by rule, to compare with."""
+"""Tilings by simple rules, with which found tilings are compared."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def batch_dims(graph: CoarseGraph) -> tuple[int | None, ...]:
 
 
 def _data_dim(graph: CoarseGraph, t: int, rows: int | None, lengths: tuple[int, ...]) -> int | None:
-    """Gradients of weights are scattered, so that each device updates a part and gives it to the others."""
+    """The dim that data parallelism cuts: the batch; none of a weight; the first one of a gradient of a weight."""
     return rows if rows is not None or graph.tensors[t].stored else _first_cuttable(graph, t, lengths)
 
 
@@ -109,7 +109,7 @@ def _by_model(graph: CoarseGraph, t: int, rows: int | None, lengths: tuple[int, 
 
 
 def _mixed(graph: CoarseGraph, t: int, rows: int | None, lengths: tuple[int, ...]) -> tuple[States, ...]:
-    """Weights of dense layers are cut, and the rest is as it is best for that."""
+    """The allowed layouts of a tensor: weights of dense layers are cut, and activations of these layers are free."""
     rank = len(graph.tensors[t].shape)
     if rank > 2:
         return (_along(graph, t, _data_dim(graph, t, rows, lengths), lengths),)

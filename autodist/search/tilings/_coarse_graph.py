@@ -12,7 +12,7 @@ from autodist.cost.resharding import PARTIAL, WHOLE
 from autodist.graph.operators import Access, Cut, Expression, Linearity, cuts, tiles
 
 _LONGEST = 1.25
-"""How much longer than the mean the longest part may be: all others wait for it."""
+"""The largest ratio of the longest part to the mean: all other devices wait for the longest part."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class CoarseOperator:
     """An operator.
 
     Attributes:
-        name: What it is called; for people.
-        inputs: Its tensors, by their places in the graph.
-        outputs: What it makes.
+        name: Its name, for messages.
+        inputs: The tensors that it takes, by their places in the graph.
+        outputs: The tensors that it makes, likewise.
         forms: The ways to cut it; without any it runs whole.
         count: How many operators it represents.
         may_repeat: Whether each device may do all of its work as well.
@@ -92,7 +92,7 @@ class CoarseOperator:
 
     @property
     def whole(self) -> Form:
-        """That each device does all of the work."""
+        """The form in which each device does all of the work."""
         return Form("", 1, (WHOLE,) * len(self.operands))
 
 

@@ -22,7 +22,7 @@ from autodist.search.tilings._coarse_graph import (
 from autodist.search.tilings._domains import SMALL_ELEMENTS
 from autodist.search.tilings._step_tensors import StepTensors
 
-_FREE = frozenset({Kind.SOURCE, Kind.SHAPE, Kind.VARIABLE, Kind.RANDOM})  # what is drawn is drawn everywhere
+_FREE = frozenset({Kind.SOURCE, Kind.SHAPE, Kind.VARIABLE, Kind.RANDOM})  # random numbers are drawn on every device
 _LINEAR = frozenset({Kind.ELEMENTWISE, Kind.MOVING, Kind.REDUCTION})
 
 
@@ -35,7 +35,7 @@ class CoarseStep:
         variables: By name of a variable of more than one element, the coarse tensor that it lies as.
         inputs: By placeholder of an input with a batch, its coarse tensor.
         tensors: By tensor of the step, its coarse tensor.
-        whole: The nodes of which it is not said how they can be cut, and that therefore run whole.
+        whole: The nodes that run whole because it is not known how they can be cut.
     """
 
     graph: CoarseGraph
@@ -48,7 +48,8 @@ class CoarseStep:
 def coarsen(graph: TrainingGraph, examples: int) -> CoarseStep:
     """Return the coarse graph of a step for a number of examples.
 
-    Tensors that lie alike anyhow are one; scalars, constants and what depends on sizes only are none.
+    Tensors that must have the same layout are one tensor there. Scalars, constants and values that depend only on sizes
+    are left out.
 
     Raises:
         ValueError: The step can't be for this many examples.
@@ -132,7 +133,7 @@ class _Coarsening:
     def _keep(self, node: Any, inputs: list[tuple[int, str]], outputs: list[tuple[int, str]]) -> None:
         step, operands = self._step, (*inputs, *outputs)
         key = step.computation_key(node), tuple(place for place, _ in operands)
-        if key not in self._known_forms:  # layers that are alike have many nodes that compute the same
+        if key not in self._known_forms:  # equal layers have many nodes that compute the same
             self._known_forms[key] = self._forms(node, inputs, outputs)
         forms, is_whole = self._known_forms[key]
         if is_whole:
@@ -160,7 +161,7 @@ class _Coarsening:
         return forms, is_whole
 
     def _may_be_partial(self, operators: tuple[CoarseOperator, ...]) -> set[int]:
-        """The tensors that may be kept as sums of terms: those that are made as such, and what is linear in them."""
+        """The tensors that may be kept as terms of sums: operators make them so, or they are linear in such ones."""
         bent = {self._at(tensor) for tensor in self._step.bent}
         found: set[int] = set()
         for operator in operators:

@@ -32,15 +32,15 @@ class DeviceMemory:
 
     @property
     def total(self) -> float:
-        """Both."""
+        """The sum of both."""
         return self.stored + self.step
 
 
 def device_memory(graph: CoarseGraph, lengths: tuple[int, ...], found: FoundTiling) -> DeviceMemory:
     """Estimate what a device keeps, operators being run in the graph's order.
 
-    A tensor is there from the operator that makes it to the last one that takes it; what is gathered for an operator,
-    or made as terms of a sum, is there while it runs.
+    A tensor takes memory from the operator that makes it to the last one that takes it. Tensors that are gathered for
+    an operator, or made by it as terms of a sum, take memory while it runs.
     """
     tensors = list(zip(graph.tensors, found.layouts, strict=True))
     stored = sum(tensor.stored * tile_bytes(tensor, states, lengths) for tensor, states in tensors)
@@ -75,10 +75,10 @@ def tiling_within(
 
     Data parallelism is among them.
 
-    A price on what is kept is raised until it is little enough, and then lowered as far as that goes.
+    A price per byte that is kept is raised until the tiling is within the limit, and then lowered as far as possible.
 
     Raises:
-        SpaceEmpty: None is found; the least that a device needs is said.
+        SpaceEmpty: None is found; the message gives the least need of a device.
     """
     rule = baseline_tiling(graph, lengths, Baseline.DATA, options.tiles)
     best = min(find_tiling(graph, lengths, options), rule, key=lambda tiling: tiling.moved_bytes)

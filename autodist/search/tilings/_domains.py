@@ -1,4 +1,4 @@
-"""Which layouts each tensor may have."""
+"""The layouts that each tensor may have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseTensor, is_
 States: TypeAlias = tuple[int, ...]
 
 SMALL_ELEMENTS = 1024
-"""Tensors of at most this many elements may be whole on every device whatever else is asked for."""
+"""Tensors of at most this many elements may be whole on every device, under every setting."""
 
 
 class Replicate(enum.Enum):
@@ -68,14 +68,14 @@ class Domains:
         ]
 
     def along(self, axis: int, layouts: Iterable[States]) -> list[tuple[States, ...]]:
-        """The layouts in which one axis does something else."""
+        """By tensor, the layouts that differ from the given one along one axis only."""
         return [
             self._kept(t, [(*states[:axis], state, *states[axis + 1 :]) for state in self._states(t)])
             for t, states in zip(self._places(), layouts, strict=True)
         ]
 
     def near(self, layouts: Iterable[States]) -> list[tuple[States, ...]]:
-        """The layouts in which one axis does something else, whichever it is, or axes change places."""
+        """By tensor, the layouts that differ from the given one along any one axis, or in the order of axes."""
         found = []
         for t, states in zip(self._places(), layouts, strict=True):
             other = [

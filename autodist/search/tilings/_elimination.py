@@ -1,4 +1,4 @@
-"""The assignment of least cost of variables that tables of costs bind, by eliminating one variable after another."""
+"""Finds the assignment of least cost for variables in tables of costs, by eliminating one variable after another."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_CELLS = 5e6
-"""Largest table that is made."""
+"""Number of cells of the largest table that is made."""
 
 
 class TooWide(Exception):
-    """A table would be too large: the variables are bound too closely."""
+    """A table would be too large, because too many variables depend on each other."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ def eliminate(
     """Return the least sum of costs, and for each variable the value that it has then.
 
     Args:
-        factors: What is summed.
+        factors: The tables that are summed.
         sizes: By variable, how many values it has.
-        order: All variables; in which order they are eliminated decides how large tables become.
-        most: Cells of the largest table.
+        order: All variables, in the order of their elimination, which decides how large tables become.
+        most: Number of cells of the largest table.
 
     Raises:
         TooWide: A table would be larger.

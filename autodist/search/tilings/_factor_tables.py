@@ -48,7 +48,7 @@ class Tables:
     def _combine(self, operator: CoarseOperator) -> tuple[Combination, ...]:
         forms = (*operator.forms, operator.whole)
         every = [c for c in itertools.product(forms, repeat=len(self.lengths)) if self._is_even(c)]
-        if not operator.may_repeat:  # sums of terms can't be made where there are none: cuts have to do without them
+        if not operator.may_repeat:  # sums of terms are impossible here, so cuts must not make them
             fewest = min(_repeated(c) for c in every if all(f.index or f == operator.whole for f in c))
             every = [c for c in every if sum(form == operator.whole for form in c) <= fewest]
         by_states = {tuple(form.states for form in c): c for c in reversed(every)}
@@ -97,7 +97,7 @@ class Tables:
             operator: One of many operands, for which one table of all would be too large.
             domains: By tensor, the layouts.
             among: The ways to cut it.
-            variable: What represents the way.
+            variable: The number of the variable that represents the way to cut.
         """
         given = tuple(domains[t] for t in operator.operands)
         totals: dict[int, NDArray[np.float64]] = {}
@@ -126,7 +126,7 @@ class Tables:
             given = [(layouts[t],) for t in operator.operands]
             for place, costs in enumerate(self._costs(operator, given, (way,))):
                 states, is_input = tuple(form.states[place] for form in way), place < len(operator.inputs)
-                # What an operator makes is its own, even if others add to it.
+                # Outputs are converted for each operator, even if others add to the same tensor.
                 key = (operator.operands[place], states) if is_input else (operator.name, place, states)
                 moved[key] = max(moved.get(key, 0.0), float(costs[0, 0]))
         return sum(moved.values())
@@ -134,7 +134,7 @@ class Tables:
     def _costs(
         self, operator: CoarseOperator, given: Sequence[tuple[States, ...]], among: tuple[Combination, ...]
     ) -> list[NDArray[np.float64]]:
-        """By operand, what bringing it from each of its layouts to what each combination needs costs, or back."""
+        """By operand, the cost of converting it between each of its layouts and the one that each combination needs."""
         found = []
         for place, at in enumerate(operator.operands):
             tensor, dims = self.graph.tensors[at], self.graph.dims[at]
@@ -167,7 +167,7 @@ class Tables:
 
 
 def _repeated(combination: Combination) -> int:
-    """Along how many axes each device does all of the work."""
+    """The number of axes along which each device does all of the work."""
     return sum(not form.index for form in combination)
 
 
@@ -176,7 +176,7 @@ def _number(shares: ConversionShares, states: States, dims: tuple[int, ...]) -> 
 
 
 def _least(costs: list[NDArray[np.float64]], equal: tuple[int, ...], shape: list[int]) -> NDArray[np.float64]:
-    """The least sum over combinations, by the layouts of each tensor; of one that is there twice both costs count."""
+    """The least sum over combinations, by the layouts of each tensor; both costs of a repeated tensor count."""
     by_tensor = [np.zeros((len(costs[0]), size)) for size in shape]
     for at, cost in zip(equal, costs, strict=True):
         by_tensor[at] += cost

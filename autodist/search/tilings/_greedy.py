@@ -28,12 +28,12 @@ def greedy(
     what is left being taken for the others (Spartan, figure 2.8: maximum connectivity group first).
 
     Args:
-        factors: What is summed.
+        factors: The tables that are summed.
         sizes: By variable, how many values it has.
-        defers_ties: Whether variables of which several values cost the same wait for those that have a preference. As
-            it was published, the first value is taken.
-        extra_bytes: By variable and value, memory beyond that of other values: of copies.
-        budget_bytes: How much of it there is.
+        defers_ties: Whether variables with several cheapest values wait for those that have a preference. The published
+            algorithm takes the first value.
+        extra_bytes: By variable and value, the additional memory of copies in bytes.
+        budget_bytes: The available bytes for copies.
 
     Example:
         >>> table = np.array([[3.0, 1.0], [0.0, 9.0]])

@@ -29,7 +29,7 @@ def level_order(graph: CoarseGraph, sizes: Sequence[int]) -> list[int]:
 
 def _order_from(root: int, operators: Sequence[CoarseOperator], users: Sequence[Sequence[int]]) -> list[int]:
     level: dict[int, int] = {}
-    for start in (root, *range(len(operators))):  # what is not connected comes last
+    for start in (root, *range(len(operators))):  # unconnected tensors come last
         if start in level:
             continue
         level[start] = max(level.values(), default=-1) + 1

@@ -19,7 +19,7 @@ from autodist.strategies.tiling import TensorLayout, TilingPlan
 
 _MOST_AXES = 4
 _TIE = 1e-6
-"""Among tilings that move equally many bytes, the one that keeps fewer is taken."""
+"""The price of a kept byte in moved bytes: it only decides between tilings that move equally many bytes."""
 
 
 def plan_tiling(
@@ -36,14 +36,14 @@ def plan_tiling(
     Args:
         graph: The step, captured for a batch of known size.
         mesh: The devices; it has up to four axes.
-        memory_limit_bytes: What each device may keep.
-        needs: What that is in a tiling; by default tiles of variables, slots and activations, and what operators
-            gather.
+        memory_limit_bytes: The most bytes that each device may keep.
+        needs: Gives the bytes that a device keeps under a tiling; by default, tiles of variables, slots and
+            activations, and tensors that operators gather.
 
     Raises:
         StrategyError: The step is only described, the number of its examples is not known, or the mesh has too many
             axes.
-        SpaceEmpty: No tiling keeps within the limit; the least that is needed is said.
+        SpaceEmpty: No tiling keeps within the limit; the message gives the least need.
     """
     axes = tuple(axis for axis in mesh.axes if axis[1] > 1)
     if len(axes) > _MOST_AXES:
@@ -117,7 +117,7 @@ def _inputs(step: CoarseStep, lengths: tuple[int, ...]) -> dict[int, tuple[State
     """The layouts that inputs may have: rows cut along as many axes as they can be."""
     found = {}
     for place in step.inputs.values():
-        if 0 not in step.graph.dims[place]:  # no operator takes a part of its rows
+        if 0 not in step.graph.dims[place]:  # no operator can take a part of its rows
             continue
         ways = [w for w in product((0, WHOLE), repeat=len(lengths)) if is_fair(step.graph, place, w, lengths)]
         fewest = min(way.count(WHOLE) for way in ways)

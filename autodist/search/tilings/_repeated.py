@@ -1,4 +1,4 @@
-"""Parts of a coarse graph that are alike, found by hashing, and decided once: steps of a recurrence, equal layers."""
+"""Finds equal parts of a coarse graph by hashing, to decide them once: steps of a recurrence, equal layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Quotient:
 
     Attributes:
         graph: The smaller graph.
-        place: By tensor of the whole graph, the tensor that it is there.
+        place: By tensor of the whole graph, its tensor in the smaller graph.
     """
 
     graph: CoarseGraph
@@ -26,8 +26,8 @@ class Quotient:
 def alike_steps(graph: CoarseGraph) -> Quotient:
     """Decide once for operators that take or make the same stored tensor and are of one kind.
 
-    Those are the steps of an unrolled recurrence (Tofu, section 5.1), wherever they come from. What is computed alike
-    of tensors that lie alike lies alike too.
+    Those are the steps of an unrolled recurrence (Tofu, section 5.1). Tensors that are computed in the same way from
+    tensors of one layout have one layout, too.
     """
     unions = Unions(range(len(graph.tensors)))
     numbers: dict[object, int] = {}
@@ -61,7 +61,7 @@ def _join(graph: CoarseGraph, unions: Unions[int], one: CoarseOperator, other: C
 def alike_layers(graph: CoarseGraph, rounds: int = 6) -> Quotient:
     """Decide once for tensors whose surroundings are alike, as far as this many operators reach.
 
-    Layers that are repeated have one layout then, except what is near to something else.
+    Repeated layers then have the same layouts, except at their boundaries to other layers.
     """
     colors = [hash((t.shape, t.item_bytes, t.stored, t.may_be_partial)) for t in graph.tensors]
     for _ in range(rounds):

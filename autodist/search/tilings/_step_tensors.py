@@ -1,4 +1,4 @@
-"""The tensors of a traced step that are worth laying out, and which of them lie alike."""
+"""The tensors of a traced step for which layouts are searched, in sets that have one layout."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class StepTensors:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     alike: Unions[str] = field(default_factory=Unions)
     bent: set[str] = field(default_factory=set)
-    """Tensors that are tied to another by what is not linear: no sums of terms."""
+    """Tensors that an operator which is not linear ties to another one: they can't be kept as terms of sums."""
     stored: dict[str, list[str]] = field(default_factory=dict)
-    """By tensor, the variables whose values it is."""
+    """By tensor, the variables whose values it holds."""
 
     def __post_init__(self) -> None:
         graph = self.graph
@@ -114,7 +114,7 @@ class StepTensors:
         return asked.op, asked.inputs, asked.outputs, tuple(attributes), constants
 
     def expression(self, node: Any) -> Expression | None:
-        """The computation of a node, in indices whose sizes are all known; None where that is not said."""
+        """The index expression of a node, with all sizes known; None if there is none."""
         found = expression_of(self.signature(node))
         return None if found is None or None in found.sizes.values() else found
 

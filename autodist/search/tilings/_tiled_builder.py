@@ -26,7 +26,7 @@ from autodist.strategies.tiling import TilingPlan
 _WHOLE = "whole"
 _MOST_NAMES = 4
 _LEAST_BYTES = 1 << 16
-"""Smaller weights are not worth it where nothing is known of the step but its variables."""
+"""The least bytes of a weight that is tiled if only the variables of a step are known."""
 
 
 @final
@@ -41,10 +41,10 @@ class Tiled(StrategyBuilder):
     Attributes:
         dims: Texts ``"PATTERN=DIM"``: a pattern of names and the dim that is cut, or ``whole``; the first that fits
             counts. For variables that no pattern fits it is searched.
-        memory_gb: What each device may need, in GB, as `autodist explain` expects it; None for no limit but that of the
-            cluster's hosts, within which dims are searched.
-        groups: Into how many groups replicas fall, one after the other. Each group has all parts, and is one replica
-            to the others: the batch is cut between groups, and gradients of each part are all-reduced between them.
+        memory_gb: The most memory that each device may need, in GB, as `autodist explain` estimates it; None for no
+            limit but the memory of the cluster's hosts.
+        groups: Into how many groups replicas fall, one after the other. Each group has all parts, and acts as one
+            replica: the batch is cut between groups, and gradients of each part are all-reduced between them.
         compressor: Encoder of the gradients that travel, such as ``BF16``: of variables that are not cut, and of parts
             between groups, as far as it can encode them.
 
@@ -164,7 +164,7 @@ class Tiled(StrategyBuilder):
         turns may still need little.
 
         Raises:
-            SpaceEmpty: None are found; the least that a device needs is said.
+            SpaceEmpty: None are found; the message gives the least need of a device.
         """
         domain = Domain.of(graph, spec)
 
@@ -183,14 +183,14 @@ class Tiled(StrategyBuilder):
             return in_turns, f"dims in turns: {error.message}"
 
     def _limit_bytes(self, spec: ResourceSpec) -> float | None:
-        """The memory that a device may have: as was given for devices, or else for hosts."""
+        """The bytes that a device may need: the limit that is given for devices, or else that of hosts."""
         if self.memory_gb is not None:
             return self.memory_gb * 1e9
         hosts = [(host.memory_gb, len(host.replica_devices)) for host in spec.hosts]
         return min((1e9 * size_gb / replicas for size_gb, replicas in hosts if size_gb and replicas), default=None)
 
     def _check_memory(self, strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> None:
-        """Refuse a strategy of which each device needs more than was said, such as one whose dims are all named."""
+        """Refuse a strategy that needs more memory than the limit, such as one whose dims are all given."""
         if self.memory_gb is None:
             return
         needs_gb = device_needs(strategy, Domain.of(graph, spec)) / 1e9
@@ -213,7 +213,7 @@ class Tiled(StrategyBuilder):
 
 
 def _alternating(graph: TrainingGraph, parts: int) -> Iterator[tuple[str, int]]:
-    """The last dim of a weight and the first one of the next, so that one makes what the other takes."""
+    """The last dim of a large weight, then the first one of the next, so that one takes the parts the other makes."""
     is_second = False
     for variable in reversed(in_backward_order(graph)):
         if len(variable.shape) < 2 or variable.size_bytes < _LEAST_BYTES:

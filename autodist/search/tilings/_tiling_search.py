@@ -27,10 +27,10 @@ from autodist.search.tilings._level_order import level_order
 from autodist.search.tilings._repeated import Quotient, alike_layers, alike_steps
 
 _REPEATED = 0.75
-"""If no more operators are left once repeated steps are one, these are searched."""
+"""If merging repeated steps leaves at most this fraction of the operators, the merged graph is searched."""
 
 _MOST_OPERANDS = 4
-"""For an operator with more, the tables are of one operand each."""
+"""Operators with more operands get one table for each operand."""
 
 
 class Method(enum.Enum):
@@ -41,11 +41,11 @@ class Method(enum.Enum):
     RECURSIVE = "recursive"
     """One axis after another, the first cutting what the next ones cut further (Tofu, section 5.2)."""
     LEVELS = "levels"
-    """The same, each cut by dynamic programming over breadth-first levels (SoyBean, one-cut and k-cuts)."""
+    """As `RECURSIVE`, each cut by dynamic programming over breadth-first levels (SoyBean, one-cut and k-cuts)."""
     GREEDY = "greedy"
     """One tensor after another, that with the most neighbours first (Spartan), for one axis after another."""
     DEFERRING = "deferring"
-    """The same, except that tensors wait for which several layouts cost the same."""
+    """As `GREEDY`, but tensors with several cheapest layouts are decided later."""
     AUTO = "auto"
     """The joint optimum where its tables are small enough; else the recursion, or that of equal layers, repaired."""
 
@@ -55,13 +55,13 @@ class SearchOptions:
     """The settings of a search.
 
     Attributes:
-        method: How.
+        method: The method.
         replicate: Which tensors may be whole on every device.
         tiles: How tiles lie.
         polish: Whether one axis after another is searched again with the others fixed, until nothing improves.
         fixed: By tensor, the layouts that are allowed.
-        memory_weight: Bytes that are moved rather than that a device keeps one byte more.
-        copies_bytes: What each device may keep of copies that are cut along other dims; of greedy searches on one axis.
+        memory_weight: The price, in moved bytes, of one more byte that a device keeps.
+        copies_bytes: Bytes that each device may keep for copies cut along other dims, in greedy searches on one axis.
         most_cells: Number of cells of the largest table.
     """
 
@@ -80,10 +80,10 @@ class FoundTiling:
     """A tiling of a coarse graph.
 
     Attributes:
-        layouts: By tensor.
+        layouts: By tensor, its layout.
         cuts: By operator, how it is cut along each axis.
-        moved_bytes: What conversions move in a step, over all devices.
-        after_each: The same if only the first axes were there, for each number of axes, where they were cut in turn.
+        moved_bytes: Bytes that conversions move in a step, over all devices.
+        after_each: If axes were cut in turn, `moved_bytes` with only the first axis, the first two, and so on.
     """
 
     layouts: tuple[States, ...]
@@ -98,7 +98,7 @@ def find_tiling(graph: CoarseGraph, lengths: tuple[int, ...], options: SearchOpt
     Args:
         graph: The graph.
         lengths: Lengths of the axes of the mesh, that of the slowest link first.
-        options: What is searched, and how.
+        options: The settings of the search.
 
     Raises:
         TooWide: Tables of the joint search would be too large.
@@ -173,7 +173,7 @@ class _Search:
         return priced_by(self._tables(len(self._lengths)), layouts)
 
     def _of_digits(self) -> list[FoundTiling]:
-        """The tiling that one cut after another finds where their order is free."""
+        """The tiling that the recursive method finds if tiles may lie in any order of the axes."""
         if self._options.tiles is AxisTiles.DIGITS or len(self._lengths) < 2:
             return []
         search = _Search(self._graph, self._lengths, replace(self._options, tiles=AxisTiles.DIGITS))
@@ -208,7 +208,7 @@ class _Search:
         return FoundTiling(layouts, cuts, costs[-1], tuple(costs))
 
     def _polished(self, found: FoundTiling) -> FoundTiling:
-        """Search again near to what is there, and among all cuts of operators, until nothing improves."""
+        """Search again near the found tiling, and among all cuts of operators, until nothing improves."""
         tables = self._tables(len(self._lengths))
         every = [tables.combinations(operator) for operator in self._graph.operators]
         best = self._weighed(priced_by(tables, found.layouts))
@@ -225,7 +225,7 @@ class _Search:
     def _neighbourhoods(
         self, layouts: tuple[States, ...], every: Sequence[tuple[Combination, ...]]
     ) -> Iterator[list[tuple[States, ...]]]:
-        """Layouts near to those that are there: any axis of each tensor if tables are small enough, else one of all."""
+        """Sets of layouts near the given ones: with any axis changed if tables are small enough, else with one axis."""
         near = self._domains.near(layouts)
         try:
             self._ordered(near, every)
@@ -313,7 +313,7 @@ class _Search:
     def _chosen(
         self, tables: Tables, domains: list[tuple[States, ...]], among: Sequence[tuple[Combination, ...]]
     ) -> tuple[States, ...]:
-        """One tensor after another."""
+        """The layouts that the greedy method chooses, one tensor after another."""
         extra = {
             (t, value): (len(tensor.shape) - 1) * tensor.size_bytes / tables.lengths[0]
             for t, tensor in enumerate(self._graph.tensors)
@@ -350,12 +350,12 @@ def priced_by(tables: Tables, layouts: tuple[States, ...]) -> FoundTiling:
 
 
 def _continued(among: tuple[Combination, ...], before: Combination) -> tuple[Combination, ...]:
-    """The combinations that begin as the one before; all of them if none does."""
+    """The combinations that begin with the one before; all of them if none does."""
     states = [form.states for form in before]
     return tuple(c for c in among if [form.states for form in c[: len(before)]] == states) or among
 
 
 def _squeezed(factor: CostFactor) -> CostFactor:
-    """Without the tensors that have one layout only."""
+    """The table without the dims of tensors that have only one layout."""
     kept = [(t, size) for t, size in zip(factor.scope, factor.costs.shape, strict=True) if size > 1]
     return CostFactor(tuple(t for t, _ in kept), factor.costs.reshape([size for _, size in kept]))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST = 4
 _FEW = 2
 _MANY_NODES = 5000
-"""How many are made, and how many for a step with this many nodes: the exchanges of each are planned."""
+"""The number of nodes from which fewer strategies are made, since the exchanges of each are planned."""
 
 
 def with_tiles(
@@ -56,7 +56,7 @@ def with_tiles(
 
 
 def _in_groups(graph: TrainingGraph, spec: ResourceSpec, others: Strategy) -> Iterator[Strategy]:
-    """Those in which groups of replicas have all parts, for each number of groups that the hosts make."""
+    """The strategies in which groups of replicas have all parts, for each possible number of groups."""
     mesh, examples = Mesh.of(spec).flat(), graph.batch_size or 0
     for groups in numbers_of_groups(spec):
         parts = mesh.size // groups
@@ -85,7 +85,7 @@ def numbers_of_groups(spec: ResourceSpec) -> tuple[int, ...]:
 def can_group(graph: TrainingGraph) -> bool:
     """Whether nothing speaks against groups of replicas that have parts of the batch, as far as a glance tells.
 
-    Random numbers that no counter gives do, and batch normalization.
+    Random numbers that are not drawn by a counter, and batch normalization, rule them out.
     """
     analysis = graph.analysis
     nodes = (analysis.nodes[name] for name in analysis.scalings)
@@ -122,7 +122,7 @@ def _tiled(
 
 
 def _thresholds(sizes: Mapping[str, int], most: int) -> list[int]:
-    """The least sizes of what is tiled: that of all, and some larger ones; layers of one size are not torn apart."""
+    """Least sizes, in bytes, of tiled variables: the smallest size, and larger ones; equal layers stay together."""
     found = sorted(set(sizes.values()))
     last = len(found) - 1
     return [found[round(k * last / (most - 1))] for k in range(most)] if last >= most else found

@@ -1,4 +1,4 @@
-"""Aspects: in what strategies differ, each with its options for a variable on a cluster."""
+"""Aspects: the respects in which strategies differ, each with its options for a variable on a cluster."""
 
 from autodist.search.space.aspects._base import Aspect, Choice, ChoiceContext
 from autodist.search.space.aspects._compression import Compression
@@ -18,4 +18,4 @@ ASPECTS: tuple[Aspect, ...] = (
     Staleness(),
     Compression(),
 )
-"""In the order in which they are asked: whether a variable is cut comes before everything else (thesis 8.2.3)."""
+"""The aspects in the order in which they choose: whether a variable is cut is decided first (thesis 8.2.3)."""

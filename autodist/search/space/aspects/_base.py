@@ -1,4 +1,4 @@
-"""The contract of aspects: each says what a strategy may choose for a variable, in one respect."""
+"""The contract of aspects: each gives the choices of a strategy for a variable in one respect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Aspect(abc.ABC):
     """Whether it is left out unless it is asked for, because its options make the space much larger."""
 
     is_simulated: ClassVar[bool] = True
-    """Whether simulators know what its options take; of others only trials tell."""
+    """Whether simulators can predict the times of its options; otherwise only trials show them."""
 
     words: ClassVar[frozenset[str]]
     """The names of its options in rules, parameters aside; see :func:`words_of`."""

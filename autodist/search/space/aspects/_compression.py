@@ -23,7 +23,7 @@ class Compression(Aspect):
     )
 
     def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
-        """As they are, and by each encoder; verification says which of them a message can have."""
+        """Unencoded, and with each encoder; verification says which encoders a message can have."""
         yield choice
         if sum(variable.size_bytes for variable in context.variables) >= _WORTH_BYTES:
             yield from (dataclasses.replace(choice, compressor=encoder) for encoder in _ENCODERS)

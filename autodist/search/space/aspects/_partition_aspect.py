@@ -1,4 +1,4 @@
-"""Into which shards a variable is cut."""
+"""The aspect of partitions: the shards into which a variable is cut."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from autodist.graph import Variable
 
 _MIN_SHARD_BYTES = 16 * 1024
-"""A smaller shard costs its messages more than its bytes."""
+"""The least bytes of a shard: a smaller one costs more for its messages than for its bytes."""
 _BLOCK_BYTES = 512 * 1024
-"""Blocks are for large variables: where rows alone do, there would be more choices and no better ones."""
+"""The least bytes of a variable that is cut into blocks: where rows are enough, blocks add no better choices."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""How servers and workers exchange what they have: stations, proxies, and how far workers may be apart."""
+"""Aspects of how servers and workers exchange values: stations, proxies, and staleness."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Proxies(Aspect):
 class Staleness(Aspect):
     """How far the fastest worker may be ahead, or that no worker waits.
 
-    Simulators suppose that all workers wait for each other in each step. What a step gains otherwise depends on how
-    uneven the hosts' steps are, which is not known beforehand.
+    Simulators assume that all workers wait for each other in each step. The gain without waiting depends on how uneven
+    the hosts' steps are, which is not known beforehand.
     """
 
     name: ClassVar[str] = "staleness"

@@ -23,7 +23,7 @@ class Synchronization(Aspect):
         return frozenset({*(kind.lower() for kind in synchronizers()), *carriers.names()})
 
     def options(self, choice: Choice, context: ChoiceContext) -> Iterator[Choice]:
-        """A server where something installed carries what it gets and gives, and each way of collectives there is."""
+        """A server if an installed carrier works with servers, and each kind of collective over each carrier."""
         streams = [(name, True) for name in context.communicators if carriers.get(name).has_streams]
         kinds = synchronizers().values()
         for communicator, on_servers in (*streams[:1], *((name, False) for name in context.communicators)):

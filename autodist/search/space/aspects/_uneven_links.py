@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
 _UNEVEN = 1.2
-"""By which factor measured links differ that are alike."""
+"""The factor up to which measurements of equal links differ."""
 
 
 def has_uneven_links(spec: ResourceSpec) -> bool:
