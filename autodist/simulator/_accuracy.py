@@ -1,4 +1,4 @@
-"""How good simulators are on strategies that they have not seen: in the same domain, and in others."""
+"""How well simulators rank strategies that they have not seen, in the same domain and in others."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def trained(simulator: Simulator, data: Sequence[MeasuredStrategies]) -> Simulat
     """The simulator after it has seen measured strategies: it has learned from them, or is calibrated by them.
 
     Args:
-        simulator: One that learns is changed; one that can't is returned as it is.
-        data: What it sees.
+        simulator: A simulator; one that learns is changed, one that can't learn is returned unchanged.
+        data: The measured strategies.
     """
     if isinstance(simulator, LearnedSimulator):
         simulator.fit(data)
@@ -34,11 +34,11 @@ def trained(simulator: Simulator, data: Sequence[MeasuredStrategies]) -> Simulat
 def cross_validated(
     make: Callable[[], Simulator], data: MeasuredStrategies, *, folds: int = 5, seed: int = 0, least_gap: float = 0.0
 ) -> Accuracy:
-    """How a simulator ranks strategies of a domain of which it has seen others: the mean over the folds.
+    """How well a simulator ranks strategies after it has seen others of the same domain: the mean over folds.
 
     Args:
-        make: A new simulator.
-        data: What was measured, cut at random into equal parts, each of which is once left out and then ranked.
+        make: Makes a new simulator.
+        data: The measured strategies, cut at random into equal parts; each part is left out once and then ranked.
         folds: How many parts.
         seed: Seed of the cut.
         least_gap: See :func:`accuracy_of`.
@@ -57,12 +57,12 @@ def transferred(
     *,
     least_gap: float = 0.0,
 ) -> Accuracy:
-    """How a simulator ranks the strategies of a domain after it has seen others only.
+    """How well a simulator ranks the strategies of a domain after it has seen only other domains.
 
     Args:
-        make: A new simulator.
-        sources: What it sees.
-        target: What it ranks.
+        make: Makes a new simulator.
+        sources: The data that it sees.
+        target: The data that it ranks.
         least_gap: See :func:`accuracy_of`.
     """
     return _judged(trained(make(), sources), target, least_gap)
@@ -83,7 +83,7 @@ def _judged(simulator: Simulator, data: MeasuredStrategies, least_gap: float) ->
 
 
 def _mean(found: Sequence[Accuracy]) -> Accuracy:
-    """By figure; a fold in which there is nothing to compare does not count."""
+    """The mean of each figure; a fold with nothing to compare does not count."""
     columns = ([getattr(accuracy, field.name) for accuracy in found] for field in fields(Accuracy))
     known = ([value for value in column if not np.isnan(value)] for column in columns)
     return Accuracy(*(float(np.mean(values)) if values else float("nan") for values in known))

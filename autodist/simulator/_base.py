@@ -29,7 +29,7 @@ class Simulator(abc.ABC):
     def represent(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
         """The features that distinguish strategies for the simulator, one row for each (thesis 8.3.2).
 
-        For networks it is what their last layer weighs, for others the features z_pre and z_raw.
+        For networks these are the inputs of their last layer, for others the features z_pre and z_raw.
         """
         from autodist.simulator.features import encode
 

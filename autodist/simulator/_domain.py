@@ -33,8 +33,8 @@ class Domain:
         spec: D; every device that can hold a replica holds one.
         batch_size: Examples in the global batch.
         profile: Profile of one device with the whole batch.
-        floor_s: What a step takes in which all workers compute, all at once, and none communicates, if it was measured.
-            It has the place of the profile's time, which one device had to itself.
+        floor_s: Seconds of a step in which all workers compute at once and none communicates, if they were measured.
+            It replaces the profile's time, which was measured on a device without other load.
     """
 
     graph: TrainingGraph
@@ -64,13 +64,13 @@ class Domain:
             floor_s: Seconds of a step in which all workers compute and none communicates, if they were measured.
         """
         if batch_size not in (None, graph.batch_size):
-            graph = replace(graph, batch_size=batch_size)  # builders go by it as well
+            graph = replace(graph, batch_size=batch_size)  # builders use it as well
         size = graph.batch_size or DEFAULT_BATCH_SIZE
         return cls(graph, spec, size, (profile or Profile.estimate(graph, size)).scaled(size), floor_s)
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
-        """The trainable variables, that whose gradient exists first at the front."""
+        """The trainable variables in the order in which their gradients become ready."""
         return tuple(in_backward_order(self.graph))
 
     @cached_property
@@ -80,7 +80,7 @@ class Domain:
 
     @cached_property
     def neighbours(self) -> Bools:
-        """Which of the variables follow each other in the dataflow; shape (variables, variables)."""
+        """Whether two variables follow each other in the dataflow; shape (variables, variables)."""
         return neighbours(self.graph, self.variables)
 
     @cached_property
@@ -90,18 +90,18 @@ class Domain:
 
     @cached_property
     def replicas(self) -> Floats:
-        """By host, its copies of the graph."""
+        """By host, its number of replicas."""
         return np.array([len(host.replica_devices) for host in self.spec.hosts], np.float32)
 
     @cached_property
     def examples(self) -> Floats:
-        """By host, its examples of a batch."""
+        """By host, its number of examples in a batch."""
         shares = shares_of({host.name: len(host.replica_devices) for host in self.spec.hosts}, self.batch_size)
         return np.array([share.examples for share in shares.values()], np.float32)
 
     @cached_property
     def seconds_per_byte(self) -> Floats:
-        """By sender and receiver; 0 within a host. Shape (hosts, hosts)."""
+        """By sender and receiver, seconds per byte; 0 within a host. Shape (hosts, hosts)."""
         return self._between(lambda link: 1.0 / (link.bandwidth_gbps * _BYTES_PER_GBIT))
 
     @cached_property
@@ -111,7 +111,7 @@ class Domain:
 
     @cached_property
     def coded_s_per_byte(self) -> Floats:
-        """The same as :attr:`seconds_per_byte` of floats that are encoded where links are slow."""
+        """As :attr:`seconds_per_byte`, for floats that are encoded on slow links."""
         return self._between(lambda link: _coded_share(link.bandwidth_gbps) / (link.bandwidth_gbps * _BYTES_PER_GBIT))
 
     @cached_property
@@ -126,25 +126,25 @@ class Domain:
 
     @cached_property
     def direct_s_per_byte(self) -> float:
-        """Seconds per byte of what all hosts together have and each sends to each other: of the slowest host."""
+        """Seconds per byte of all hosts' data if each sends its part to each other: those of the slowest host."""
         return float(self.seconds_per_byte.mean(1).max())
 
     @cached_property
     def direct_coded_s_per_byte(self) -> float:
-        """The same as :attr:`direct_s_per_byte` of floats that are encoded where links are slow."""
+        """As :attr:`direct_s_per_byte`, for floats that are encoded on slow links."""
         return float(self.coded_s_per_byte.mean(1).max())
 
     @cached_property
     def divided_s_per_byte(self) -> float:
-        """Time of a tensor that AutoDist's own library sums: how much each host sums follows what it carries.
+        """Seconds per byte of a tensor that AutoDist's own library sums: each host sums in proportion to its bandwidth.
 
-        A host carries what the spec says, and no more than its best link.
+        A host's bandwidth is that of the spec, but at most that of its best link.
         """
         return self._divided(self.seconds_per_byte, lambda rate: 1.0)
 
     @cached_property
     def divided_coded_s_per_byte(self) -> float:
-        """The same as :attr:`divided_s_per_byte` of floats that are encoded where links are slow."""
+        """As :attr:`divided_s_per_byte`, for floats that are encoded on slow links."""
         return self._divided(self.coded_s_per_byte, _coded_share)
 
     def _divided(self, seconds_per_byte: Floats, share: Callable[[float], float]) -> float:
@@ -156,7 +156,7 @@ class Domain:
 
     @cached_property
     def latency_s(self) -> Floats:
-        """By sender and receiver, one way; 0 within a host and where the spec lists no link. Shape (hosts, hosts)."""
+        """One-way latency in seconds; 0 within a host or without a link in the spec. Shape (senders, receivers)."""
         listed = {frozenset((link.a, link.b)) for link in self.spec.links}
         return self._between(lambda link: link.latency_ms / 1e3 if frozenset((link.a, link.b)) in listed else 0.0)
 
@@ -167,18 +167,18 @@ class Domain:
 
     @cached_property
     def compute_s(self) -> float:
-        """The computation of the replica with the most examples."""
+        """Seconds of the computation of the replica with the most examples."""
         return self.profile.step_s * self._slowest
 
     @cached_property
     def needed_s(self) -> Floats:
-        """By variable, when the slowest replica needs its value."""
+        """By variable, seconds from the step's begin until the slowest replica needs its value."""
         times = [self.profile.needed_s.get(v.name, 0.0) for v in self.variables]
         return np.array(times, np.float32) * np.float32(self._slowest)
 
     @cached_property
     def ready_s(self) -> Floats:
-        """By variable, when the slowest replica has its gradient."""
+        """By variable, seconds from the step's begin until the slowest replica has its gradient."""
         times = [self.profile.ready_s.get(v.name, self.profile.step_s) for v in self.variables]
         return np.array(times, np.float32) * np.float32(self._slowest)
 
@@ -189,7 +189,7 @@ class Domain:
 
     @cached_property
     def slot_bytes(self) -> Floats:
-        """By variable, bytes of its optimizer slots; a slot of several has a part for each."""
+        """By variable, bytes of its optimizer slots; a slot of several variables is divided among them."""
         found = np.zeros(len(self.variables), np.float32)
         for slot in self._slots:
             for owner in slot.owners:
@@ -198,7 +198,7 @@ class Domain:
 
     @cached_property
     def other_bytes(self) -> int:
-        """Bytes of what every worker has besides trainable variables and their slots: statistics, counters, seeds."""
+        """Bytes of each worker's other variables: statistics, counters, seeds."""
         known = {variable.name for variable in (*self.variables, *self._slots)}
         return sum(variable.size_bytes for variable in self.graph.variables if variable.name not in known)
 
@@ -209,18 +209,18 @@ class Domain:
 
     @cached_property
     def dense_gradients(self) -> Floats:
-        """By variable, how many of its gradients have its shape."""
+        """By variable, the number of its dense gradients."""
         counts = [sum(not gradient.is_sparse for gradient in v.gradients) for v in self.variables]
         return np.array(counts, np.float32)
 
     @cached_property
     def activation_bytes(self) -> float:
-        """Bytes of its examples that the fullest replica keeps within a step; an estimate."""
+        """Estimated bytes of activations that the replica with the most examples keeps within a step."""
         return activation_bytes(self.graph, -(-self.batch_size // int(self.replicas.sum())))
 
     @cached_property
     def memory_bytes(self) -> Floats:
-        """By host, what its worker may use; infinite where the spec does not say."""
+        """By host, the bytes of memory that its worker may use; infinite where the spec does not say."""
         limits = [np.inf if host.memory_gb is None else host.memory_gb * 1e9 for host in self.spec.hosts]
         return np.array(limits, np.float32)
 
@@ -233,26 +233,26 @@ class Domain:
         nodes = self.graph.analysis.nodes
         costs = node_costs(self.graph, self.profile.batch_size).items()
         flops = sum(cost.flops for name, cost in costs if nodes[name].op == "MatMul")
-        # Small products take what calling them takes, and the time has those of loops as well: neither tells a speed.
+        # The time of small products is overhead, and a time may include that of loops: neither shows a speed.
         return max(DEVICE_FLOPS, flops / taken_s)
 
     @property
     def slowdown(self) -> float:
-        """How much longer hosts compute than one would that has its cores to itself.
+        """The ratio of the computation's time to that on a host that shares its cores with no other.
 
-        As far as it is said how many share cores, it is not more: what else a step takes does not grow with its work.
+        It is at most the number of hosts that share cores, if that is known: other costs do not grow with the work.
         """
         found, shared = self._slowest / self._largest_share, max(host.cores_shared_by for host in self.spec.hosts)
         return min(found, float(shared)) if shared > 1 else found
 
     @cached_property
     def state_messages(self) -> int:
-        """How many messages what is no gradient takes if each statistic travels alone: these, and losses and sizes."""
+        """The number of messages for all but gradients if each statistic travels alone: one is for losses and sizes."""
         return 1 + sum(variable.role.value == "statistic" for variable in self.graph.variables)
 
     @property
     def _slowest(self) -> float:
-        """The time of the replica with the most examples as a share of the profile's, which had all its cores."""
+        """The time of the replica with the most examples as a fraction of the profile's, which had all its cores."""
         if self.floor_s is not None and self.profile.step_s > 0:
             return self.floor_s / self.profile.step_s
         return self._largest_share * max(host.cores_shared_by for host in self.spec.hosts)

@@ -20,7 +20,7 @@ class MeasuredStrategies:
     """Strategies of one domain, measured.
 
     Attributes:
-        domain: What they are for.
+        domain: The domain that they are for.
         table: Their shards.
         step_s: Seconds per step of each.
     """
@@ -39,11 +39,11 @@ class MeasuredStrategies:
 
     @property
     def partitions(self) -> Ints:
-        """P of the ranking loss: into how many shards each strategy cuts its variables, in all."""
+        """P of the ranking loss: the total number of shards of each strategy's variables."""
         return np.bincount(self.table.strategy, minlength=len(self)).astype(np.int32)
 
     def take(self, strategies: Ints) -> MeasuredStrategies:
-        """Some of them, in this order, each once."""
+        """Some of the strategies, in this order, each once."""
         begins = np.searchsorted(self.table.strategy, np.arange(len(self) + 1))
         lengths = np.diff(begins)[strategies]
         ends = np.cumsum(lengths)

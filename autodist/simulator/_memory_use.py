@@ -1,4 +1,4 @@
-"""How much memory the hosts need for a strategy while steps are taken."""
+"""The memory that hosts need for a strategy during steps."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 _CELLS = 1 << 20
 _NODE_BYTES, _TILED_NODE_BYTES = 25_000, 65_000
-"""Bytes that a worker keeps for each node of a step besides tensors: as traced, as rewritten, and in TensorFlow's
-session; and where replicas compute with parts of variables, the plan for that. Measured, of a transformer."""
+"""Bytes that a worker keeps for each node of a step besides tensors: in the traced graph, the rewritten graph and
+TensorFlow's session; with tiled variables also in the plan. Measured on a transformer."""
 
 
 def memory_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
     """Bytes that each strategy needs on each host, shape (strategies, hosts).
 
-    A host holds, of a variable that is replicated, one value and its slots for all of its replicas; of one that is
-    served, its server holds both, and the others what a step fetches. To these come the gradients of each replica,
-    what they become on their way (a buffer for what is reduced; at a server one message of each sender), what replicas
-    keep of their examples, and whatever other variables the step has.
+    A host holds the value and the slots of a replicated variable once for all of its replicas. A served variable has
+    both on its server, and other hosts hold the values that a step fetches. Added to these are the gradients of each
+    replica, their messages (a buffer for a reduction; at a server one message of each sender), the replicas'
+    activations, and the other variables of the step.
 
-    Not known are what Python and TensorFlow take themselves, some 0.5 GB, and what the script holds besides; at
-    start-up and in checkpoints the parameters are there once more.
+    Left out are the memory of Python and TensorFlow themselves, some 0.5 GB, and that of the script; at start-up and
+    in checkpoints the parameters are in memory once more.
 
     Example:
         >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
@@ -55,10 +55,9 @@ def memory_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floa
 def peak_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
     """The most bytes that each strategy is expected to take on each host at any time of a step.
 
-    Besides :func:`memory_needs` it is what the update of the largest shard works in: its temporaries take as much as
-    the values that it changes, its own and its slots'. The other updates wait where memory is limited. What replicas
-    gather, such as weights that an operator takes whole, comes in parts, and is kept until the backward pass. And of
-    each node of the graph something is kept.
+    These are :func:`memory_needs`, and the temporaries of the largest shard's update, which take as much as the shard's
+    value and slots: other updates wait if memory is limited. Tensors that replicas gather, such as weights that an
+    operator takes whole, arrive in parts and are kept until the backward pass. Some bytes are added for each node.
 
     Example:
         >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
@@ -84,13 +83,13 @@ def host_needs(strategy: Strategy, domain: Domain) -> dict[str, float]:
 
 
 def device_needs(strategy: Strategy, domain: Domain) -> float:
-    """Bytes that a device is expected to need: its part of :func:`host_needs` where that is the largest."""
+    """Bytes that a device is expected to need: :func:`host_needs` per device, on the host where that is the most."""
     hosts = zip(domain.spec.hosts, host_needs(strategy, domain).values(), strict=True)
     return max(size / max(1, len(host.replica_devices)) for host, size in hosts)
 
 
 def serving_needs(table: ShardTable, domain: Domain) -> Floats:
-    """Bytes that each host needs more if it serves a shard than if another does, shape (shards, hosts)."""
+    """Additional bytes that each host needs if it serves a shard itself, shape (shards, hosts)."""
     nobody = table.replaced(server=np.full(len(table), -1, np.int32))
     state, fetched = _state(table, domain), _fetched(table, domain)
     pushed, _, _ = server_flows(nobody, domain)
@@ -105,7 +104,7 @@ def _summed(table: ShardTable, domain: Domain, count: int) -> Floats:
 
 
 def _largest_updates(table: ShardTable, domain: Domain, count: int) -> Floats:
-    """The working memory of each strategy's largest update on each host; a shard without a server may get any."""
+    """Bytes of working memory of each strategy's largest update on each host; a shard without a server may get any."""
     found = np.zeros((count, len(domain.replicas)), np.float32)
     if len(table):
         is_here = (table.kind != SERVER)[:, None] | (table.server < 0)[:, None] | _at_server(table, domain)
@@ -116,7 +115,7 @@ def _largest_updates(table: ShardTable, domain: Domain, count: int) -> Floats:
 
 
 def _nodes(table: ShardTable, domain: Domain, count: int) -> Floats:
-    """The memory that each strategy has a worker keep for the graph, if there is one; shape (strategies, 1)."""
+    """Bytes that a worker keeps for the nodes of the graph under each strategy; shape (strategies, 1)."""
     if domain.graph.graph_def is None:
         return np.zeros((count, 1), np.float32)
     waits = np.bincount(table.strategy, table.waits, count)
@@ -131,21 +130,21 @@ def _at_server(table: ShardTable, domain: Domain) -> Bools:
 
 
 def _held(table: ShardTable, domain: Domain) -> Floats:
-    """Values and slots where they live, and what others fetch of them; shape (shards, hosts)."""
+    """Bytes of values and slots where they live, and of values that others fetch; shape (shards, hosts)."""
     is_away = (table.kind == SERVER)[:, None] & ~_at_server(table, domain)
     held: Floats = np.where(is_away, _fetched(table, domain), _state(table, domain))
     return held
 
 
 def _state(table: ShardTable, domain: Domain) -> Floats:
-    """Values and slots; shape (shards, 1)."""
+    """Bytes of values and slots; shape (shards, 1)."""
     share = table.size_bytes / np.maximum(domain.sizes_bytes[table.variable], 1)
     state: Floats = (table.size_bytes + domain.slot_bytes[table.variable] * share).astype(np.float32)[:, None]
     return state
 
 
 def _fetched(table: ShardTable, domain: Domain) -> Floats:
-    """The memory of values fetched from elsewhere, one copy or the rows that hosts look up; shape (shards, hosts)."""
+    """Bytes of values fetched from servers: one copy, or the rows that hosts look up; shape (shards, hosts)."""
     copy = np.minimum(table.read_bytes, table.size_bytes)[:, None]
     rows = table.read_by_example[:, None] * domain.examples
     fetched: Floats = np.where(domain.replicas > 0, copy + rows, np.float32(0))
@@ -153,7 +152,7 @@ def _fetched(table: ShardTable, domain: Domain) -> Floats:
 
 
 def _gradients(table: ShardTable, domain: Domain) -> Floats:
-    """The memory of the replicas' gradients; of those that travel as factors, that of their products."""
+    """Bytes of the replicas' gradients; for gradients that travel as factors, those of the factors' product."""
     dense = domain.dense_gradients[table.variable]
     factored = (dense > 0) & (table.summed_bytes == 0) & (table.gathered_bytes == 0) & (table.size_bytes > 0)
     rebuilt = np.where((table.kind == BROADCAST)[:, None], domain.replicas > 0, _at_server(table, domain))
@@ -164,7 +163,7 @@ def _gradients(table: ShardTable, domain: Domain) -> Floats:
 
 
 def _on_the_way(table: ShardTable, domain: Domain) -> Floats:
-    """The buffer of what is reduced, all parts of what is gathered; at servers the messages of all others."""
+    """Bytes of messages: a buffer for a reduction, all parts of a gathering, and on servers one message per sender."""
     pushed, _, _ = server_flows(table, domain)
     gathered = table.gathered_bytes * len(domain.replicas) + table.gathered_by_example * domain.examples.sum()
     joined = (table.summed_bytes + gathered)[:, None]

@@ -1,4 +1,4 @@
-"""Messages of the shards of many strategies, as columns: what simulators compute with."""
+"""Messages of the shards of many strategies, as columns, with which simulators compute."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ Column: TypeAlias = "npt.NDArray[np.generic]"
 SERVER, ALL_REDUCE, BROADCAST = (form.value for form in (Form.SERVED, Form.REDUCED, Form.REBUILT))
 _MOST_CELLS_PER_ROW = 64
 _OF_PACKED = 0.1
-"""The part of a message's costs that remains for each shard that is packed: it is brought into its place by itself."""
+"""The fraction of a message's cost that remains for each packed shard, which is copied into its place by itself."""
 _OF_ROWS = 2.0
-"""Messages of a table, of which single rows travel: with each direction go the numbers of the rows."""
+"""The number of messages, relative to a dense variable, of a table whose rows travel: row numbers go along each way."""
 
 
 class ServedColumns(NamedTuple):
@@ -70,27 +70,27 @@ class ShardTable:
         variable: Number of the variable in the domain's order.
         kind: ``SERVER``, ``ALL_REDUCE`` or ``BROADCAST``.
         server: Rank of the host that serves it, -1 for none.
-        group: What travels with it in one collective, -1 for a shard on a server.
+        group: Number of the collective in which it travels, -1 for a shard on a server.
         has_own_connections: Whether it uses connections of its carrier, not those of TensorFlow's runtime.
         is_direct: Whether it goes from each host to each other one, and each sums as much as its link allows; else it
             goes around a ring of hosts.
         is_joined: Whether only one message leaves a host with several replicas.
         is_proxied: Whether workers have copies of the value, which follow its update.
         is_packed: Whether it travels together with others of its server for which this holds.
-        is_coded: Whether it is encoded where links are slow, if any is.
-        messages: How many messages it is: 1 for a gradient and the value that comes for it, less if they are packed by
+        is_coded: Whether it is encoded on slow links, if there are any.
+        messages: Its number of messages: 1 for a gradient and the value that is returned, less if they are packed by
             :func:`with_packing`.
         size_bytes: The size of the value.
-        summed_bytes: What each sender sends to be summed.
-        gathered_bytes: What each worker sends to be gathered.
+        summed_bytes: Bytes that each sender sends to be summed.
+        gathered_bytes: Bytes that each worker sends to be gathered.
         gathered_by_example: The same, for each example of the sender.
-        asked_by_example: Bytes of row numbers that a lookup sends.
-        read_bytes: What each worker fetches from the server.
+        asked_by_example: Bytes of row numbers that lookups send for each example.
+        read_bytes: Bytes that each worker fetches from the server.
         read_by_example: The same, for each of its examples.
-        waited_bytes: What each host sends of activations while its computation waits.
-        waits: How often it waits.
-        kept_bytes: What each host has of what it gathers then.
-        rebuilt_flops: What each worker computes, for each example of the batch, to make gradients of their factors.
+        waited_bytes: Bytes of activations that each host sends while its computation waits.
+        waits: How often the computation waits in a step.
+        kept_bytes: Bytes that each host keeps of the tensors gathered then.
+        rebuilt_flops: Operations of each worker, per example of the batch, to compute gradients from their factors.
         cut_dim: The first dim along which the variable is cut; -1 if it is whole.
     """
 
@@ -130,7 +130,7 @@ class ShardTable:
 
     @property
     def by_host(self) -> ServedColumns:
-        """The columns for what travels to and from servers and differs by host."""
+        """The columns for messages to and from servers, whose sizes differ by host."""
         return ServedColumns(*(getattr(self, name)[:, None] for name in ServedColumns._fields))
 
     @classmethod
@@ -149,12 +149,12 @@ class ShardTable:
 
 
 class _PickedShards(ShardTable):
-    """Rows of another table; a column is picked when it is asked for, as many tables only lead to the next one.
+    """Rows of another table; a column is picked on first use, because many tables are only intermediate.
 
     Args:
         source: The other table.
         rows: Numbers of its rows.
-        own: Columns, by name, that are not those of the other table.
+        own: Columns, by name, that replace those of the other table.
     """
 
     source: ShardTable
@@ -188,14 +188,14 @@ class _PickedShards(ShardTable):
 
     @classmethod
     def of_one_source(cls, tables: Sequence[_PickedShards]) -> _PickedShards:
-        """The shards of all these tables, which are of one other table."""
+        """The shards of all these tables, which have one source."""
         names = dict.fromkeys(name for table in tables for name in table.own)
         own = {name: np.concatenate([getattr(table, name) for table in tables]) for name in names}
         return cls(tables[0].source, np.concatenate([table.rows for table in tables]), own)
 
 
 def _numbers(rows: Rows | Bools | Ints) -> Rows:
-    """Numbers of rows, once and not for each column."""
+    """Row numbers, converted once instead of for each column."""
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.intp, copy=False)
 
 
@@ -205,7 +205,7 @@ _INTS = frozenset({"strategy", "variable", "kind", "server", "group"})
 
 
 def collectives(shards: ShardTable) -> tuple[Rows, Rows, Ints]:
-    """Which shards travel together, of a table without servers.
+    """The collectives of a table without servers: which shards travel together.
 
     Returns:
         The first row of each collective, by row the number of its collective, and by collective the variable whose
@@ -230,13 +230,13 @@ def _first_of_group(shards: ShardTable) -> Rows:
     keys = shards.strategy * np.int64(width) + shards.group
     grouped = np.flatnonzero(shards.group >= 0)
     head = np.empty(int(keys.max(initial=-1)) + 1, np.intp)
-    head[keys[grouped[::-1]]] = grouped[::-1]  # of one key, the last assignment stays: that of its first row
+    head[keys[grouped[::-1]]] = grouped[::-1]  # the last assignment of a key stays: that of its first row
     rows[grouped] = head[keys[grouped]]
     return rows
 
 
 def with_packing(table: ShardTable, hosts: int) -> ShardTable:
-    """The table with what share of a message each shard is, with its servers and messages of their usual size."""
+    """The table with the fraction of a message that each shard takes, after small ones to one server are packed."""
     rows = np.flatnonzero(table.is_packed & (table.kind == SERVER))
     if not len(rows):
         return table
@@ -252,7 +252,7 @@ def tabulate(strategies: Sequence[Strategy], domain: Domain) -> ShardTable:
     """The shards of strategies that fit the domain.
 
     Raises:
-        KeyError: A server is on none of its hosts.
+        KeyError: A server is on none of the domain's hosts.
 
     Example:
         >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
@@ -324,7 +324,7 @@ def _cut_dim(shard: tuple[int, ...], whole: tuple[int, ...]) -> int:
 
 
 def _messages(message: ShardMessages) -> float:
-    """How many messages a gradient and a value are; none where nothing travels."""
+    """The number of messages of a gradient and a value; 0 if nothing travels."""
     if not message.travels:
         return 0.0
     return _OF_ROWS if message.lookup_rows else 1.0

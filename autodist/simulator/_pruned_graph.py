@@ -1,4 +1,4 @@
-"""Which variables follow each other in the dataflow: the pruned graph of thesis 8.3.1."""
+"""The pruned graph of thesis 8.3.1: which variables follow each other in the dataflow."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NONE: frozenset[int] = frozenset()
 def neighbours(graph: TrainingGraph, variables: Sequence[Variable]) -> Bools:
     """The edges of G pruned to its variables, in both directions; each variable is its own neighbour.
 
-    Two variables are neighbours if data goes from where one is used to where the other is, past no third one. A graph
-    that is only described has its variables in a row.
+    Two variables are neighbours if data flows from a use of one to a use of the other without passing a third one. The
+    variables of a graph that is only described form a chain.
 
     Args:
         graph: G.
-        variables: In the order of rows and columns.
+        variables: The variables, in the order of rows and columns.
 
     Returns:
         Shape (variables, variables).
@@ -39,11 +39,11 @@ def neighbours(graph: TrainingGraph, variables: Sequence[Variable]) -> Bools:
 
 
 def _edges(graph: TrainingGraph, number_of: dict[str, int]) -> set[tuple[int, int]]:
-    """From the variable that was used last on the data's way to that which is used next."""
+    """The edges, each from a variable to the one that is used next on the way of the data."""
     analysis = graph.analysis
     found: set[tuple[int, int]] = set()
     weights: dict[str, frozenset[int]] = {}  # values made of variables alone, by the node that gives them
-    last: dict[str, frozenset[int]] = {}  # of values made of data, the variables that they have met last
+    last: dict[str, frozenset[int]] = {}  # by node of values made of data, the variables that these have met last
     for name in analysis.order:
         read = frozenset(number_of[handle] for handle in analysis.reads.get(name, ()) if handle in number_of)
         sources = analysis.sources[name]

@@ -1,4 +1,4 @@
-"""Strategies in numbers: what their synchronization takes, variable by variable and in all."""
+"""Features of strategies: the costs of their synchronization, by variable and in total."""
 
 from autodist.simulator.features._features import NAMES, Messages, global_features, groups, messages, server_flows
 from autodist.simulator.features._link_loads import LinkLoads, LinkSeconds, ServerLoads

@@ -1,4 +1,4 @@
-"""The predefined features of strategies: what their synchronization takes, by formulas alone (thesis 8.3.1)."""
+"""The predefined features of strategies: the costs of their synchronization, by formulas alone (thesis 8.3.1)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Messages:
         is_served: Whether it is a shard on a server.
         transfer_s: The time that its bytes take on the network, equations 8.2 and 8.3.
         overheads: The coefficient of phi: messages over the network.
-        latency_s: What the latency of the links adds up to for these messages; the part of phi that is measured.
+        latency_s: The total latency of the links for these messages; the part of phi that is measured.
         copies: The coefficient of delta.
         gathers: Tensors of rows that TensorFlow's collectives gather.
         is_streamed: Whether AutoDist's own library carries it.
@@ -109,7 +109,7 @@ def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
         np.where(shards.is_coded, (coded @ weights)[shards.server], (plain @ weights)[shards.server])
         for weights in (ones, domain.replicas, domain.examples)
     )
-    # (1) and (3) of the thesis may differ here: of a table only rows travel, and encoders work on gradients alone.
+    # (1) and (3) of the thesis may differ here: tables send only rows, and encoders only encode gradients.
     senders_s = np.where(shards.is_joined, by_worker, by_replica)
     transfer = pushed_bytes(shards, senders_s, by_worker, by_example) + fetched_bytes(shards, by_worker, by_example)
     by_host = shards.is_joined | shards.is_packed
@@ -134,7 +134,7 @@ def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
 
 
 def groups(shards: ShardTable, domain: Domain) -> Groups:
-    """Which of the shards that collectives carry travel together, and for how long."""
+    """The groups of shards that travel together in collectives, with their times."""
     workers = len(domain.replicas)
     gathered = shards.gathered_bytes * workers + shards.gathered_by_example * float(domain.examples.sum())
     around = np.float32(ring_share(workers) / 2 * domain.ring_s_per_byte)
@@ -169,7 +169,7 @@ def _of_collectives(table: ShardTable, domain: Domain) -> tuple[Any, ...]:
 
 
 def global_features(found: Messages, num_strategies: int) -> Floats:
-    """z_pre: of each kind of message the largest and the mean of each term, shape (strategies, 12)."""
+    """z_pre: the largest and the mean of each term for each kind of message, shape (strategies, 12)."""
     columns = []
     terms = np.stack([found.transfer_s, found.overheads, found.copies], 1)
     for kind in (found.is_served, ~found.is_served):

@@ -18,7 +18,7 @@ _COLUMNS = (
     "read_bytes", "read_by_example",
 )  # fmt: skip
 _OF_HOSTS = ("waited_bytes", "waits", "kept_bytes", "rebuilt_flops", "cut_dim")
-"""Columns of hosts; the others are of servers."""
+"""Columns that concern hosts; the others concern servers."""
 _KINDS = ("has_own_connections", "is_joined", "is_proxied", "is_packed", "is_coded")
 _PROBE_BYTES = 1e9
 
@@ -45,7 +45,7 @@ Formula: TypeAlias = Callable[[ShardTable], LinkSeconds]
 
 @dataclass(frozen=True)
 class _Slope:
-    """The load of one shard of each server, in itself or for each byte in a column; shape (servers, links)."""
+    """The load of one shard on each server, as a constant or per byte of a column; shape (servers, links)."""
 
     pushing: Floats
     reading: Floats
@@ -61,17 +61,17 @@ class LinkLoads:
         self._parts: list[tuple[dict[int, Floats], Floats]] = []
 
     def add(self, amounts: dict[int, Floats], slope: Floats) -> None:
-        """Add to some variables what each server's amounts load; shapes (servers, strategies), (servers, links)."""
+        """Add the loads of each server's amounts to some variables; shapes (servers, strategies), (servers, links)."""
         if slope.any():
             self._parts.append((amounts, slope.T))
 
     def has(self, variable: int) -> bool:
-        """Whether there is anything of a variable."""
+        """Whether a variable has any load."""
         return any(variable in amounts for amounts, _ in self._parts)
 
     @property
     def total(self) -> Floats:
-        """Those of all variables; shape (links, strategies)."""
+        """The seconds of all variables; shape (links, strategies)."""
         found = np.zeros(self._shape, np.float32)
         for amounts, slope in self._parts:
             if amounts:
@@ -79,7 +79,7 @@ class LinkLoads:
         return found
 
     def of(self, variable: int) -> Floats:
-        """Those of a variable; shape (links, strategies)."""
+        """The seconds of a variable; shape (links, strategies)."""
         found = [slope @ amounts[variable] for amounts, slope in self._parts if variable in amounts]
         return sum(found[1:], found[0]) if found else np.zeros(self._shape, np.float32)
 
@@ -87,18 +87,18 @@ class LinkLoads:
 class ServerLoads:
     """Loads of the shards on servers on links; those that are packed share the costs of a message.
 
-    As the formula is linear, it is asked once for each host and column; the rest are sums of bytes.
+    Because the formula is linear, it is evaluated once for each host and column; the rest are sums of bytes.
 
     Args:
         table: Shards.
-        domain: What they are for.
+        domain: The domain that they are for.
         count: How many strategies there are.
-        formula: What a shard on a server loads.
+        formula: Gives the load of a shard on a server.
 
     Attributes:
-        pushing: What gradients load.
-        reading: What values load, before the computation.
-        following: What values load that go to workers' copies.
+        pushing: The loads of gradients.
+        reading: The loads of values before the computation.
+        following: The loads of values that go to workers' copies.
         update_s: By variable and strategy, the longest update of a shard.
         parts: By variable and strategy, how many shards on servers there are, at least 1.
     """

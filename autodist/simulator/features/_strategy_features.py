@@ -1,4 +1,4 @@
-"""Strategies as what machine learning takes: features of each variable, and of the whole (thesis 8.3.1)."""
+"""Strategies as inputs of machine learning: features of each variable, and of the whole (thesis 8.3.1)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Doubles: TypeAlias = "npt.NDArray[np.float64]"
 
 _MOST_BYTES = 1e12
-"""So many bytes are counted for a step that replicas can't share, not infinitely many."""
+"""The bytes that count for a step that replicas can't share, in place of infinity."""
 
 PREDEFINED = ("transfer", "longest_transfer", "messages", "copies", "shared_transfer", "transfer_of_server")
 """For each variable: the terms of equations 8.2 and 8.3 of its shards, and the transfer of what they travel with
@@ -53,7 +53,7 @@ class Encoding:
         variables: For each variable, in the order in which gradients become ready: RAW, then PREDEFINED; shape
             (strategies, variables, features).
         whole: z_pre, shape (strategies, features).
-        neighbours: Which variables follow each other in the dataflow, shape (variables, variables).
+        neighbours: Whether two variables follow each other in the dataflow, shape (variables, variables).
     """
 
     variables: Floats
@@ -79,7 +79,7 @@ def encode(table: ShardTable, domain: Domain, num_strategies: int) -> Encoding:
 
 
 def unit_s(domain: Domain) -> float:
-    """About what the domain's step takes: its computation, and each value once over an average link."""
+    """The seconds that a step of the domain takes about: its computation, and each value once over an average link."""
     links = domain.seconds_per_byte[domain.seconds_per_byte > 0]
     size = sum(variable.size_bytes for variable in domain.variables)
     return domain.compute_s + size * float(links.mean() if len(links) else 0.0) + 1e-4
@@ -150,7 +150,7 @@ def _raw(table: ShardTable, domain: Domain, cells: _Cells, unit: float) -> list[
 
 
 def _of_the_graph(table: ShardTable, domain: Domain, cells: _Cells, repeat: int) -> list[Floats]:
-    """The variable itself, and along which of its dims it is cut."""
+    """Features of the variable itself, and of the dim that is cut."""
     sizes = [variable.size_bytes / max(1, prod(variable.shape)) for variable in domain.variables]
     rows = [variable.shape[0] if variable.shape else 1 for variable in domain.variables]
     return [
@@ -162,7 +162,7 @@ def _of_the_graph(table: ShardTable, domain: Domain, cells: _Cells, repeat: int)
 
 
 def _placement(table: ShardTable, cells: _Cells, speed: Floats) -> list[Floats]:
-    """Where a variable's bytes are, among hosts of which bandwidth."""
+    """Features of where a variable's bytes are placed, and of the bandwidths of these hosts."""
     served = table.kind == SERVER
     own = np.where(served, speed[table.server], 0)
     size = np.maximum(cells.sum(table.size_bytes), 1)
@@ -180,7 +180,7 @@ def _placement(table: ShardTable, cells: _Cells, speed: Floats) -> list[Floats]:
 
 
 def _of_groups(table: ShardTable, domain: Domain, cells: _Cells, unit: float) -> list[Floats]:
-    """Which group a variable travels in: its place among those of the strategy, and when it is complete."""
+    """Features of a variable's group: its place among the strategy's groups, and when it is complete."""
     place, ready = np.zeros(len(table)), np.zeros(len(table))
     rows = np.flatnonzero(table.kind != SERVER)
     if len(rows):
@@ -198,7 +198,7 @@ def _of_groups(table: ShardTable, domain: Domain, cells: _Cells, unit: float) ->
 
 
 def _of_tiles(table: ShardTable, domain: Domain, cells: _Cells, unit: float) -> list[Floats]:
-    """How long the computation waits because the variable is tiled, and computes what is whole everywhere."""
+    """The time that the computation waits because the variable is tiled, and that of the work that all repeat."""
     waited = np.minimum(table.waited_bytes, _MOST_BYTES) * domain.ring_s_per_byte
     rebuilt = table.rebuilt_flops * (domain.batch_size / DEVICE_FLOPS)
     return [
@@ -209,7 +209,7 @@ def _of_tiles(table: ShardTable, domain: Domain, cells: _Cells, unit: float) -> 
 
 
 def _speeds(domain: Domain) -> Floats:
-    """By host, the bandwidth of its links against the fastest."""
+    """By host, the bandwidth of its links relative to the fastest."""
     hosts = len(domain.replicas)
     slowest = domain.seconds_per_byte.max(1, initial=0) if hosts > 1 else np.zeros(hosts)
     fastest = slowest.min(initial=np.inf)
@@ -217,7 +217,7 @@ def _speeds(domain: Domain) -> Floats:
 
 
 def _distinct_servers(table: ShardTable, cells: _Cells, hosts: int) -> Floats:
-    """How many of the hosts serve shards of a variable, as a share."""
+    """The fraction of the hosts that serve shards of a variable."""
     served = np.flatnonzero(table.kind == SERVER)
     serves = np.zeros(cells.count * hosts, bool)
     serves[cells.of[served] * hosts + table.server[served]] = True
@@ -226,9 +226,9 @@ def _distinct_servers(table: ShardTable, cells: _Cells, hosts: int) -> Floats:
 
 
 def _members(table: ShardTable) -> Doubles:
-    """By shard, with how many it travels, itself included."""
+    """By shard, the number of shards that travel together, itself included."""
     messages = table.messages.astype(np.float64)
-    members = 1 / np.where(messages > 0, np.minimum(messages, 1), 1)  # a table is two, what is tiled is none
+    members = 1 / np.where(messages > 0, np.minimum(messages, 1), 1)  # a table counts as two, a tiled variable as none
     grouped = table.kind != SERVER
     if grouped.any():
         first, inverse, _ = collectives(table.take(grouped))
@@ -245,7 +245,7 @@ def _predefined(table: ShardTable, found: Messages, cells: _Cells, unit: float) 
     alike = 1 / np.bincount(inverse, minlength=len(first))[inverse] if len(others) else weight
 
     def of_shards(term: Floats, share: Doubles | float) -> Doubles:
-        """A term of messages, by shard; of a message that several shards share, each one's part."""
+        """A term of messages, by shard; shards that share a message have their parts of its term."""
         values = np.zeros(len(table))
         values[served] = term[found.is_served]
         values[~served] = term[~found.is_served][inverse] * share
@@ -263,7 +263,7 @@ def _predefined(table: ShardTable, found: Messages, cells: _Cells, unit: float) 
 
 
 def _transfer_of_server(table: ShardTable, transfer: Doubles) -> Doubles:
-    """By shard, the transfer of all that is on its server; 0 without one."""
+    """By shard, the transfer time of all shards on its server; 0 without a server."""
     served = table.kind == SERVER
     places = table.strategy.astype(np.int64) * (int(table.server.max(initial=0)) + 1) + np.maximum(table.server, 0)
     totals = np.bincount(places, transfer * served)

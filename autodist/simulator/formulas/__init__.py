@@ -1,4 +1,4 @@
-"""Simulators of formulas: the thesis' one, the one that follows a step in time, and their constants."""
+"""Simulators that use formulas: that of the thesis, the one that follows a step in time, and their constants."""
 
 from autodist.simulator.formulas._analytic import AnalyticSimulator
 from autodist.simulator.formulas._calibration import Calibration

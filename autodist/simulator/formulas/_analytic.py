@@ -1,4 +1,4 @@
-"""The thesis' model: the longer one of computation and synchronization."""
+"""The thesis' model: a step takes the longer one of the times of computation and synchronization."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _ROWS = 1 << 19
 class AnalyticSimulator(Simulator):
     """T = max(T_comp, T_sync), with equations 8.2 and 8.3 (thesis 8.3.1).
 
-    T_sync adds up what the busiest server's messages take and what all collectives take, for they share the network.
-    Phi is what a message takes besides its bytes: the latency of its link, where the spec lists it (``autodist doctor
-    --probe --write-links`` measures it), and what processors do with it.
+    T_sync is the sum of the times of the busiest server's messages and of all collectives, which share the network.
+    Phi is the time of a message besides that of its bytes: the latency of its link, if the spec lists it (``autodist
+    doctor --probe --write-links`` measures it), and the work of processors.
 
     Attributes:
-        calibration: phi, delta and what else is measured.
+        calibration: phi, delta and other measured constants.
     """
 
     name: ClassVar[str] = "analytic"

@@ -26,21 +26,21 @@ _FOREVER = np.float32(1e20)
 class EventSimulator(Simulator):
     """Follows the messages of a synchronous step over the links of every host.
 
-    At its beginning the step fetches what servers hold, in the order in which it is needed; the computation waits for
-    what comes late. Each gradient then leaves when it is ready and the host's link is free (in both directions, first
+    At its beginning the step fetches values from servers in the order in which they are needed; the computation waits
+    for late ones. Each gradient then leaves when it is ready and the host's link is free (in both directions, first
     come, first served), a group when its last member is ready. A server's update follows the last gradient that it
-    gets. Values of which workers have copies follow their updates, on links that gradients leave free, instead of being
-    fetched; of a variable in parts the first goes while others are still to be updated. The step ends with the last
-    update, or the last such value. What a host computes takes longer by a share of the time in which its link is busy
-    meanwhile, by that in which it waits for activations of tiled variables, and by those in which it makes gradients of
-    factors and joins statistics of the batch.
+    gets. Values with copies on workers are not fetched: they are sent after their updates, on links that gradients
+    leave free; the first part of a variable is sent while others are still to be updated. The step ends with the last
+    update, or the last such value. A host's computation takes longer by a fraction of the time in which its link is
+    busy, by its waits for activations of tiled variables, and by the time in which it computes gradients from factors
+    and joins statistics of the batch.
 
     All strategies are followed at once, variable by variable in the order in which messages go: on one link, the n-th
     message of those that come at times r_i and take s_i ends at S_n + max(r_i - S_(i-1)) over i up to n, where S are
     the sums of s. What the shards of one variable send over a link counts as one message.
 
     Attributes:
-        calibration: What messages and updates take.
+        calibration: The times of messages and updates.
     """
 
     name: ClassVar[str] = "events"
@@ -63,7 +63,7 @@ class EventSimulator(Simulator):
         return steps + np.float32(self.calibration.step_s)
 
     def _slowed(self, served: ServerLoads, on_all_links: Floats, domain: Domain) -> Floats:
-        """By strategy, how much longer the computation takes while processors copy what its host sends and gets.
+        """By strategy, the factor by which the computation takes longer because processors copy messages meanwhile.
 
         They do so as long as the host's link is busy, and slow the computation down as long as it goes on.
         """
@@ -75,7 +75,7 @@ class EventSimulator(Simulator):
 
 
 def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> tuple[ServerLoads, Floats]:
-    """Loads of servers' shards on each link, and of collectives on all: these by variable and strategy."""
+    """Loads of servers' shards on each link, and of collectives on all links, the latter by variable and strategy."""
     served = ServerLoads(table, domain, count, lambda shards: _served(shards, domain, calibration))
     grouped = table.take(np.flatnonzero(table.kind != SERVER))
     variable, strategy, on_links, update_s = _collected(grouped, domain, calibration)
@@ -86,10 +86,10 @@ def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calib
 
 
 def _longest_wait_s(reading: LinkLoads, needed_s: Floats) -> Floats:
-    """How much later than without a network the computation ends, as values come late.
+    """The seconds by which the computation ends later because values arrive late.
 
     Args:
-        reading: What values load.
+        reading: The loads of values.
         needed_s: By variable and strategy, when its value is needed; the order is the same for all strategies.
     """
     passed = reading.of(-1)
@@ -102,11 +102,11 @@ def _longest_wait_s(reading: LinkLoads, needed_s: Floats) -> Floats:
 
 
 def _last_end_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats) -> Floats:
-    """When the last update is done, were the computation not to wait for values.
+    """The time of the last update's end if the computation did not wait for values.
 
     Args:
-        served: What servers' shards load.
-        on_all_links: By variable and strategy, what collectives load on each link.
+        served: The loads of servers' shards.
+        on_all_links: By variable and strategy, the load of collectives on each link.
         ready_s: By variable and strategy, when its gradient is ready; the order is the same for all strategies.
     """
     passed = served.pushing.of(-1)
@@ -114,11 +114,11 @@ def _last_end_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats) -> F
     following: list[tuple[int, Floats, Floats]] = []
     for variable in np.argsort(ready_s[:, 0], kind="stable").tolist():
         sent = served.pushing.of(variable) + on_all_links[variable]
-        # For links that this variable does not load this changes nothing: all that follows comes later.
+        # This changes nothing for links that this variable does not load: all later variables come later.
         np.maximum(behind, ready_s[variable] - passed, out=behind)
         passed += sent
         end = behind + passed + served.update_s[variable]
-        done = np.minimum(end, sent * _FOREVER)  # an update follows what was sent, if anything was
+        done = np.minimum(end, sent * _FOREVER)  # an update follows its messages, if there were any
         np.maximum(last, done, out=last)
         if served.following.has(variable):
             following.append((variable, done.max(0), sent.max(0)))
@@ -130,14 +130,14 @@ def _last_end_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats) -> F
 def _follow(
     served: ServerLoads, updates: Iterable[tuple[int, Floats, Floats]], passed: Floats, behind: Floats, last: Floats
 ) -> None:
-    """Let values follow updates on the links, of which the last three arguments say how far they are.
+    """Let values follow updates on the links; the last three arguments are the state of the links.
 
     Args:
-        served: What servers load.
+        served: The loads of servers.
         updates: By variable, when its update is done, and how long its gradient was on its way.
         passed: How long each link was busy.
         behind: How long it was idle.
-        last: When it was done with what came last.
+        last: When its last message ended.
     """
     for variable, updated, sending in updates:
         value, parts = served.following.of(variable), served.parts[variable]
@@ -149,7 +149,7 @@ def _follow(
 
 
 def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> LinkSeconds:
-    """Each shard's cost to the links, and to its server; by link first what hosts send, then get."""
+    """Each shard's load on links and on its server; links are those for sending by host, then those for receiving."""
     pushed, read, senders = server_flows(shards, domain)
     hosts = len(domain.replicas)
     at_server = np.eye(hosts, dtype=np.float32)[shards.server]
@@ -167,7 +167,7 @@ def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> Lin
 
 
 def _collected(shards: ShardTable, domain: Domain, calibration: Calibration) -> tuple[Ints, Ints, Floats, Floats]:
-    """By collective its last variable, its strategy, what it costs each link, and what its updates take."""
+    """By collective its last variable, its strategy, the seconds on each link, and the seconds of its updates."""
     hosts = len(domain.replicas)
     found = groups(shards, domain)
     factors, waits_s, message_s = calibration.of_carriers(found)

@@ -1,4 +1,4 @@
-"""Calibration by trials: the constants with which the formulas come nearest to what was measured."""
+"""Calibration by trials: the constants with which the formulas fit measurements best."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ _Logs: TypeAlias = "npt.NDArray[np.float64]"
 _Residuals: TypeAlias = Callable[[_Logs], _Logs]
 
 _SPREAD = 0.7
-"""Spread of the logarithms of constants around what is assumed of them without trials: a factor of two."""
+"""Standard deviation of the logarithms of constants around their defaults: a factor of two."""
 _SPREADS = {"computation": 0.3, "step_s": 1.5}
 """Other spreads: how long a step computes was measured, or follows from the sizes; and of what it takes besides little
 is known, since that is of scripts and of machines."""
 _NOISE = 0.1
-"""Spread of the logarithms of times, by what the formulas can't know."""
+"""Standard deviation of the logarithms of times due to effects that the formulas leave out."""
 _ORIGIN = 10.0
 _TOLERANCE = 1e-4
 _SHARDS = 60_000
-"""Trials with this many shards in all are enough."""
+"""The total number of shards in trials above which only some trials are used."""
 _LEAST = 20
 _ENOUGH = 12
-"""Trials of a graph on a cluster that say something of its constants."""
+"""The least number of trials of a graph on a cluster from which its constants are fitted."""
 _SEVERAL = 3
-"""From this many graphs on clusters on, the median of their constants is taken."""
+"""The number of data sets from which on the median of their constants is taken."""
 
 
 def calibrated(simulator: _Formulas, data: Sequence[MeasuredStrategies]) -> _Formulas:
-    """The simulator with the constants that explain best what was measured.
+    """The simulator with the constants that explain measurements best.
 
     These are the most likely constants, given a prior for each, and an error of a tenth in the logarithm of each
     measured time. So a constant that no trial depends on keeps its value. Several graphs and clusters are fitted one by
     one, and each constant is the median: a cluster that is unlike all others changes little.
 
     Args:
-        simulator: Simulator of formulas; its constants are the beginning.
+        simulator: A simulator that uses formulas; its constants are the starting point.
         data: Strategies of graphs on clusters.
 
     Raises:
@@ -89,7 +89,7 @@ def _thinned(data: Sequence[MeasuredStrategies]) -> list[MeasuredStrategies]:
 def _fitted(residuals: _Residuals, num_constants: int) -> _Logs:
     from scipy.optimize import least_squares
 
-    # Steps of differences are shares of the point, which must not be 0 then; scores have single precision.
+    # Steps of finite differences are relative to the point, which must not be 0; scores have single precision.
     found = least_squares(
         lambda point: residuals(point - _ORIGIN),
         np.full(num_constants, _ORIGIN),

@@ -1,4 +1,4 @@
-"""The time of a step at the hosts themselves, besides its forward and backward pass and what goes over their links."""
+"""The time of a step on the hosts, besides the forward and backward pass and the traffic on links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def waiting_s(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> Floats:
     """Seconds of each strategy in which the computation waits for activations of other replicas.
 
-    Their bytes go over the slowest link, and each wait takes what a collective takes over AutoDist's own library.
+    Their bytes go over the slowest link, and each wait takes as long as a collective over AutoDist's own library.
     """
     hosts = len(domain.replicas)
     if hosts == 1 or not table.waited_bytes.any():
@@ -29,9 +29,10 @@ def waiting_s(table: ShardTable, domain: Domain, count: int, calibration: Calibr
 
 
 def rebuilding_s(table: ShardTable, domain: Domain, count: int) -> Floats:
-    """Seconds of each strategy in which each host computes for others' examples: gradients of factors, what is tiled.
+    """Seconds of each strategy in which each host computes for others' examples: gradients from factors, repeated work.
 
-    Its own examples' part is a part of the step. Hosts that share cores take as much longer for it as for the step.
+    The part for its own examples belongs to the step. Hosts that share cores are slower by the same factor as in the
+    step.
     """
     if not table.rebuilt_flops.any():
         return np.zeros(count, np.float32)
@@ -42,16 +43,16 @@ def rebuilding_s(table: ShardTable, domain: Domain, count: int) -> Floats:
 
 
 def state_s(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> Floats:
-    """Seconds of each strategy in which processors join what is no gradient: statistics of the batch, losses, sizes.
+    """Seconds of each strategy in which processors join all but gradients: statistics of the batch, losses, sizes.
 
     Over AutoDist's own library each statistic is a message of its own, to the host that sums it and back; other
-    carriers join all of them. A core is free for that unless hosts share cores; then one waits for another.
+    carriers join all in one buffer. A core is free for that unless hosts share cores; then one waits for another.
 
     Args:
         table: Shards.
-        domain: What they are for.
+        domain: The domain that they are for.
         count: How many strategies there are.
-        calibration: What messages take.
+        calibration: The times of messages.
     """
     shared = max(host.cores_shared_by for host in domain.spec.hosts)
     if len(domain.replicas) == 1 or shared == 1:

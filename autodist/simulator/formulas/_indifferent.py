@@ -1,4 +1,4 @@
-"""No simulator at all: what a search without one is compared with."""
+"""A simulator without predictions, for comparison with searches that use one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @final
 class IndifferentSimulator(Simulator):
-    """Thinks equally well of all strategies, so that only their differences decide what is measured.
+    """Gives all strategies the same score, so that only their differences decide which are measured.
 
     AutoSync (-s) of thesis 8.4.1.
     """

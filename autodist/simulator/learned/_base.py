@@ -18,14 +18,14 @@ Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
 class LearnedSimulator(Simulator):
-    """Ranks strategies by what was measured; its scores need not be seconds (thesis 8.3.1).
+    """Learns from measurements to rank strategies; its scores need not be seconds (thesis 8.3.1).
 
     Args:
         seed: Seed of everything that is drawn.
     """
 
     option_names: ClassVar[tuple[str, ...]] = ("seed",)
-    """The settings that it is made with, besides what it learns."""
+    """The names of its constructor's arguments, which are stored together with what it learns."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -33,10 +33,10 @@ class LearnedSimulator(Simulator):
     @property
     @abc.abstractmethod
     def learned(self) -> Arrays:
-        """All that it knows, as arrays; none before it has learned anything."""
+        """All that it has learned, as arrays; empty before it has learned anything."""
 
     def require_learned(self) -> None:
-        """Check that it knows something.
+        """Check that it has learned something.
 
         Raises:
             SimulatorError: It has not learned anything.
@@ -46,11 +46,11 @@ class LearnedSimulator(Simulator):
 
     @abc.abstractmethod
     def recall(self, learned: Arrays) -> None:
-        """Know what another simulator of the kind has learned."""
+        """Take over what another simulator of the same kind has learned."""
 
     @abc.abstractmethod
     def fit(self, data: Sequence[MeasuredStrategies]) -> None:
-        """Learn from measured strategies; what was learned before is the beginning.
+        """Learn from measured strategies, starting from what was learned before.
 
         Args:
             data: Data of one graph on one cluster, or of several.

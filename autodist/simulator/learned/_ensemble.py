@@ -1,4 +1,4 @@
-"""The event simulation, corrected by what was measured, with an interval in which the time will probably be."""
+"""The event simulation, corrected by measurements, with an interval that probably contains the time."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Doubles: TypeAlias = "npt.NDArray[np.float64]"
 
 _ROWS = 1 << 16
 _MOST = 600
-"""Trials that are learned from at most; the time grows with the third power."""
+"""The most trials that are learned from; the time grows with the third power of their number."""
 _STEP = 0.05
-"""By how much the logarithm of a constant is moved to see what depends on it."""
+"""The difference in the logarithm of a constant with which slopes are computed."""
 _CONSTANTS = (
     *(name for name, value in asdict(Calibration()).items() if name != "computation" and value >= 1),
     "step_s",
@@ -37,26 +37,26 @@ _CONSTANTS = (
 """A few trials say how fast carriers are, and how much every step takes besides; what single messages cost they say
 only by chance."""
 _SPREAD = 0.7
-"""Spread of the logarithms of these constants, as calibration assumes it."""
+"""Standard deviation of the logarithms of these constants, as in calibration."""
 _ELSEWHERE = 0.5
-"""Which share of a constant's variance is the same on all clusters and for all models."""
+"""The fraction of a constant's variance that all clusters and models share."""
 _TRUSTS = (0.1, 0.3, 1.0)
 _NOISES = (0.04, 0.08, 0.16)
 _AMPLITUDES = (0.02, 0.1)
 _ENOUGH = 60
-"""From so many trials on, what strategies of similar features have in common may be large."""
+"""The number of trials from which on strategies with similar features may have a large common error."""
 _OFFSET = 0.15
-"""Spread of what all strategies of a graph on a cluster take longer than the formulas say."""
+"""Standard deviation of the common error, in the logarithm, of all strategies of a graph on a cluster."""
 
 
 @dataclass(frozen=True)
 class _Prior:
-    """How wrong the event simulation is thought to be, before anything is measured.
+    """The assumed errors of the event simulation before anything is measured.
 
     Attributes:
-        trust: Spread of the logarithms of its constants, as a share of what calibration assumes.
-        amplitude: Spread of what no constant explains.
-        noise: Spread of measurements.
+        trust: Standard deviation of the logarithms of its constants, relative to that in calibration.
+        amplitude: Standard deviation of errors that no constant explains.
+        noise: Standard deviation of measurements.
     """
 
     trust: float
@@ -79,7 +79,7 @@ class _Rows:
     features: Doubles
 
     def covariance(self, other: _Rows, prior: _Prior) -> Doubles:
-        """How much what one says of the simulation's error says of the other's."""
+        """The covariance of the simulation's errors for these strategies and for others."""
         same = (self.owner[:, None] == other.owner[None, :]).astype(float)
         shared = _ELSEWHERE + (1 - _ELSEWHERE) * same
         constants = (_SPREAD * prior.trust) ** 2 * (self.slopes @ other.slopes.T)
@@ -92,14 +92,14 @@ class _Rows:
 
 @final
 class EnsembleSimulator(LearnedSimulator):
-    """The event simulation times a factor that is learned; it says how sure it is. Its scores are seconds.
+    """The event simulation times a learned factor, with intervals; its scores are seconds.
 
-    The logarithm of the factor is a Gaussian process of three parts: wrong constants of the simulation, which the
-    slopes of its times by its constants tell; an offset of each graph on each cluster; and what strategies of similar
-    features have in common. So the first trials shift constants a little, and only many of them say more.
+    The logarithm of the factor is a Gaussian process of three parts: errors of the simulation's constants, by the
+    slopes of its times with respect to these; an offset for each graph on each cluster; and a common part of
+    strategies with similar features. So the first trials shift constants a little, and only many trials do more.
 
-    Intervals are as wide as they have to be for trials that are left out of those that were learned from: one by one
-    for graphs on clusters of which there are trials, all of a graph on a cluster for others.
+    The width of intervals comes from trials that are left out when learning: one at a time for graphs on clusters with
+    trials, all of a graph on a cluster for others.
 
     Args:
         seed: Seed of the choice of trials, where there are too many.
@@ -114,16 +114,16 @@ class EnsembleSimulator(LearnedSimulator):
 
     @property
     def learned(self) -> Arrays:
-        """Each trial's features, with what it says of the event simulation."""
+        """Each trial's features, with the error of the event simulation."""
         return self._arrays
 
     def recall(self, learned: Arrays) -> None:
-        """Learn the same again."""
+        """Learn from the same trials again."""
         self._arrays = dict(learned)
         self._fitted = _Fitted.of(self._arrays)
 
     def fit(self, data: Sequence[MeasuredStrategies]) -> None:
-        """Learn what the event simulation gets wrong; what was learned before stays."""
+        """Learn the errors of the event simulation; what was learned before stays."""
         data = [measured for measured in data if len(measured) > 1]
         if not data:
             raise SimulatorError(
@@ -142,14 +142,14 @@ class EnsembleSimulator(LearnedSimulator):
     def interval(
         self, table: ShardTable, domain: Domain, num_strategies: int, level: float = 0.9
     ) -> tuple[Floats, Floats]:
-        """Seconds between which the step of each strategy takes, in as many of all cases as the level says."""
+        """The bounds of each strategy's step time in seconds, which hold with a probability of `level`."""
         said, spread = self._in_parts(table, domain, num_strategies)
         assert self._fitted is not None
         wide = spread * np.float32(self._fitted.reach(_key(domain), level))
         return said * np.exp(-wide), said * np.exp(wide)
 
     def _in_parts(self, table: ShardTable, domain: Domain, count: int) -> tuple[Floats, Floats]:
-        """The scores, and the spreads of their logarithms."""
+        """The scores, and the standard deviations of their logarithms."""
         self.require_learned()
         assert self._fitted is not None
         parts = [self._fitted.said(part, domain, number) for part, number in chunked(table, count, _ROWS)]
@@ -194,18 +194,18 @@ def _described(table: ShardTable, domain: Domain, count: int) -> tuple[Floats, F
         said,
         np.nan_to_num(slopes, posinf=0.0, neginf=0.0),
         np.nan_to_num(features),
-    )  # what is impossible takes forever
+    )  # an impossible strategy takes infinitely long
 
 
 def _key(domain: Domain) -> int:
-    """A number of a graph on a cluster: by what each variable is, each link, and the batch."""
+    """A hash of a graph on a cluster: of its variables, links and batch size."""
     about = [(variable.shape, variable.dtype) for variable in domain.variables]
     links = domain.seconds_per_byte.tobytes()
     return int.from_bytes(sha256(repr((about, domain.batch_size)).encode() + links).digest()[:8], "little")
 
 
 class _Fitted:
-    """The Gaussian process, given what was measured."""
+    """The Gaussian process, given the measurements."""
 
     def __init__(self, rows: _Rows, factors: Doubles, scaling: Scaling, keys: list[int], prior: _Prior) -> None:
         self._rows, self._scaling, self._keys, self._prior = rows, scaling, keys, prior
@@ -215,7 +215,7 @@ class _Fitted:
 
     @classmethod
     def of(cls, arrays: Arrays) -> _Fitted:
-        """With the prior under which trials that are left out one by one are the likeliest."""
+        """Fit with the prior under which trials are likeliest when they are left out one by one."""
         keys = list(dict.fromkeys(arrays["keys"].tolist()))
         owner = np.array([keys.index(key) for key in arrays["keys"].tolist()])
         scaling = Scaling.of(arrays["rows"])
@@ -225,7 +225,7 @@ class _Fitted:
 
     @property
     def _left_out(self) -> tuple[Doubles, Doubles]:
-        """By trial, the error of what the others say of it, and its spread."""
+        """By trial, the error of its prediction from the other trials, and that prediction's standard deviation."""
         variance = 1 / np.diag(self._inverse)
         return self._weights * variance, np.sqrt(variance)
 
@@ -236,7 +236,7 @@ class _Fitted:
         return float((-((errors / spreads) ** 2) / 2 - np.log(spreads)).mean())
 
     def said(self, table: ShardTable, domain: Domain, count: int) -> tuple[Floats, Floats]:
-        """Seconds of strategies, and the spread of their logarithms."""
+        """Predicted seconds of strategies, and the standard deviations of their logarithms."""
         seconds, slopes, features = _described(table, domain, count)
         number = self._keys.index(_key(domain)) if _key(domain) in self._keys else len(self._keys)
         scaled = self._scaling.apply(features).astype(float)
@@ -247,14 +247,14 @@ class _Fitted:
         return (seconds * np.exp(across @ self._weights)).astype(np.float32), spread.astype(np.float32)
 
     def reach(self, key: int, level: float) -> float:
-        """How many spreads away from what is said a time is at most, in as many cases as the level says."""
+        """The most standard deviations between a time and its prediction, with a probability of `level`."""
         errors, spreads = self._left_out if key in self._keys else self._domains_left_out()
         ordered = np.sort(np.abs(errors) / spreads)
         place = int(np.ceil(level * (len(ordered) + 1))) - 1
         return float(ordered[min(place, len(ordered) - 1)])
 
     def _domains_left_out(self) -> tuple[Doubles, Doubles]:
-        """The same as of trials, if all of their graph on their cluster are left out; if there are several of these."""
+        """As `_left_out`, with all trials of a graph on a cluster left out at once; only with several of these."""
         if len(self._keys) < 2:
             return self._left_out
         errors, spreads = (np.zeros(len(self._weights)) for _ in range(2))

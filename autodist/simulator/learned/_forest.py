@@ -25,11 +25,11 @@ _TREES = 200
 
 @final
 class ForestSimulator(LearnedSimulator):
-    """Learns by which factor the event simulation is wrong; its scores are seconds.
+    """Learns the factor of the event simulation's error; its scores are seconds.
 
-    First the constants of the event simulation are fitted to what was measured, then extremely randomized trees
-    (Geurts, Ernst and Wehenkel 2006) learn the logarithm of what is left from features of the whole strategy. Not of
-    the thesis: with a hundred trials it ranks better than its networks do (`autodist simulator eval`).
+    First the constants of the event simulation are fitted to measurements, then extremely randomized trees (Geurts,
+    Ernst and Wehenkel 2006) learn the logarithm of the remaining factor from features of the whole strategy. It is not
+    from the thesis: with a hundred trials it ranks better than the thesis' networks (`autodist simulator eval`).
     """
 
     name: ClassVar[str] = "forest"
@@ -58,7 +58,7 @@ class ForestSimulator(LearnedSimulator):
     def fit(self, data: Sequence[MeasuredStrategies]) -> None:
         """Fit the constants to these strategies, and grow trees from what they leave unexplained.
 
-        What was learned before stays: its constants, which that is compared with, and what its trees were grown from.
+        What was learned before stays: its constants, and the data from which its trees were grown.
         """
         data = [measured for measured in data if len(measured) > 1]
         if not data:
@@ -87,7 +87,7 @@ class ForestSimulator(LearnedSimulator):
         return scores
 
     def _left(self, measured: MeasuredStrategies) -> Floats:
-        """The times that the event simulation leaves open. Domains have one mean: the comparison is what counts."""
+        """The logarithms of the factors that the event simulation leaves, less their mean: only ranks count."""
         said = self._events.score(measured.table, measured.domain, len(measured))
         left: Floats = np.log(measured.step_s) - np.log(np.maximum(said, 1e-9))
         left -= left.mean()

@@ -1,4 +1,4 @@
-"""The simulator that looks at the graph: attention between variables that follow each other in the dataflow."""
+"""The simulator that uses the graph: attention between variables that follow each other in the dataflow."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ from autodist.simulator.learned._scaling import Scaling
 
 
 def _most_likely(differences: npt.NDArray[np.float64], known: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Weights of a logistic regression, known beforehand to about one. scikit-learn's knows of zero alone.
+    """Weights of a logistic regression whose prior has a given mean; in scikit-learn's the mean is always zero.
 
     Args:
         differences: Differences of the features of the slower and the faster one, shape (pairs, features).
-        known: What is assumed without them.
+        known: The mean of the prior: the weights without any differences.
     """
     from scipy.optimize import minimize
     from scipy.special import expit

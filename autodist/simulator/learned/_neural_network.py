@@ -24,7 +24,7 @@ class NetworkSimulator(PairwiseSimulator):
     """A Keras model from the features of all variables to one number.
 
     Args:
-        penalty: sigma of the ranking loss, as a share of the median step.
+        penalty: sigma of the ranking loss, as a fraction of the median step.
         seed: Seed of weights and batches.
         steps: Updates of the weights in one call of :meth:`fit`.
         features: Which features of variables are used: both kinds, or one of them (thesis table 8.3).
@@ -123,7 +123,7 @@ class NetworkSimulator(PairwiseSimulator):
         return np.concatenate([part.numpy()[:, 0] for part in parts])
 
     def _compiled(self, shape: tuple[int, ...], neighbours: Bools) -> Any:
-        """The network as a graph, for strategies of one domain; operation by operation it takes ten times as long."""
+        """The network as a graph, for strategies of one domain; eager execution would take ten times as long."""
         import tensorflow as tf
 
         model, what_for = self._model, (shape, neighbours.tobytes())

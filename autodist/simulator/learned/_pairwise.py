@@ -28,7 +28,7 @@ class Examples:
 
     Args:
         data: Data of one domain or of several, each of at least two strategies.
-        penalty: sigma of the ranking loss, as a share of the median step of the domain.
+        penalty: sigma of the ranking loss, as a fraction of the median step of the domain.
         seed: Seed of the choice of pairs, where there are too many.
 
     Attributes:
@@ -55,10 +55,10 @@ class Examples:
 
 
 class PairwiseSimulator(LearnedSimulator):
-    """Learns which of two strategies is the slower one; its scores are no seconds.
+    """Learns which of two strategies is the slower one; its scores are not seconds.
 
     Args:
-        penalty: sigma of the ranking loss, as a share of the median step: what counts as equally long.
+        penalty: sigma of the ranking loss, as a fraction of the median step: smaller differences count as ties.
         seed: Seed of everything that is drawn.
     """
 

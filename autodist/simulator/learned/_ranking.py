@@ -16,9 +16,9 @@ def pairs(step_s: Floats, partitions: Ints, penalty_s: float = 0.0) -> Ints:
     equally long, that with more shards counts as the slower one (thesis 8.3.1).
 
     Args:
-        step_s: f.
-        partitions: P, shards in all.
-        penalty_s: sigma.
+        step_s: f, the seconds of each strategy's step.
+        partitions: P, the total number of shards of each.
+        penalty_s: sigma, in seconds.
 
     Example:
         >>> pairs(np.float32([1.0, 2.0]), np.int32([1, 1])).tolist()
@@ -31,15 +31,14 @@ def pairs(step_s: Floats, partitions: Ints, penalty_s: float = 0.0) -> Ints:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How well scores rank what was measured.
+    """How well scores rank measured strategies.
 
     Attributes:
-        pairwise: Share of the pairs of different times that are ranked rightly; ties of scores count half.
-        kendall_tau: From -1 to 1, ties taken into account.
-        regret: How much longer the strategy takes that has the best score than the fastest one, as a share.
-        error: Median of the relative errors of the scores as times; only of use where scores are seconds.
-        covered: Share of the times that are in the interval of nine tenths that a simulator gives; not a number where
-            it gives none.
+        pairwise: Fraction of the pairs of different times that are ranked rightly; ties of scores count half.
+        kendall_tau: Kendall's tau, from -1 to 1, with ties taken into account.
+        regret: The fraction by which the strategy with the best score takes longer than the fastest one.
+        error: Median of the relative errors of the scores as times; only useful if scores are seconds.
+        covered: Fraction of the times that are in the simulator's 90 % interval; NaN if it gives none.
     """
 
     pairwise: float
@@ -54,8 +53,8 @@ def accuracy_of(scores: Floats, step_s: Floats, least_gap: float = 0.0) -> Accur
 
     Args:
         scores: The smaller, the faster.
-        step_s: What was measured; at least two that differ.
-        least_gap: Pairs whose times differ by less than this share of the shorter one are left out of
+        step_s: The measured seconds per step; at least two that differ.
+        least_gap: Pairs whose times differ by less than this fraction of the shorter one are left out of
             :attr:`Accuracy.pairwise`: a second measurement might order them otherwise.
 
     Example:

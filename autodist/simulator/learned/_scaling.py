@@ -1,4 +1,4 @@
-"""How features become numbers that a model has seen the like of, whatever graph and cluster they are of."""
+"""Scales features to numbers like those that a model has seen, for any graph and cluster."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from autodist.simulator.learned._base import Arrays
 Features: TypeAlias = "npt.NDArray[np.float32]"
 
 _CONSTANT = 1.1e-3
-"""A feature that varies less tells nothing: files of older versions have this as its scale, nearly."""
+"""The scale below which a feature counts as constant; files of older versions have about this scale for such ones."""
 _OF_OLDER = 10.0
-"""How far from the mean features may have been in older files, which don't say it; in their scales."""
+"""The assumed range around the mean, in scales, for older files, which do not store it."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The mean, the scale and the range of each feature, as far as it was seen.
+    """The mean, the scale and the range of each feature in the examples that were seen.
 
-    What is further away than the range is wide counts as that far away: a model says nothing sensible of what is unlike
-    all that it has seen. So a feature that was the same in all examples, such as the number of hosts of the only
-    cluster that trials are of, changes nothing on another cluster.
+    A value outside the range by more than the range's width is clipped to that distance, because a model is meaningless
+    for values unlike all that it has seen. So a feature that was the same in all examples, such as the number of hosts
+    if all trials are from one cluster, changes nothing on another cluster.
 
     Attributes:
         mean: Mean of each feature.
-        scale: What is one; the standard deviation, and 1 for features that are nearly the same everywhere.
-        low: The least that was seen.
-        high: The most.
+        scale: The unit: the standard deviation, or 1 for features that are nearly constant.
+        low: The least value that was seen.
+        high: The largest value that was seen.
 
     Example:
         >>> seen = Scaling.of(np.float32([[1, 5], [3, 5]]))
@@ -45,34 +45,34 @@ class Scaling:
 
     @classmethod
     def of(cls, features: Features) -> Scaling:
-        """That of some examples; shape (examples, features)."""
+        """The scaling of some examples; shape (examples, features)."""
         deviation = features.std(0)
         scale = np.where(deviation < _CONSTANT, np.float32(1), deviation)
         return cls(features.mean(0), scale, features.min(0), features.max(0))
 
     @classmethod
     def recalled(cls, learned: Arrays) -> Scaling:
-        """That of :attr:`arrays`; older ones have no range."""
+        """The scaling that :attr:`arrays` has stored; older arrays have no range."""
         mean, scale = learned["mean"], learned["scale"]
         if "low" in learned:
             return cls(mean, scale, learned["low"], learned["high"])
         is_constant = scale < _CONSTANT
-        reach = np.where(is_constant, 0, _OF_OLDER / 3 * scale)  # which is three times as far, clipped
+        reach = np.where(is_constant, 0, _OF_OLDER / 3 * scale)  # clipping makes it three times as far
         low, high = (mean - reach).astype(np.float32), (mean + reach).astype(np.float32)
         return cls(mean, np.where(is_constant, np.float32(1), scale), low, high)
 
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """As :meth:`recalled` takes them."""
+        """The arrays that :meth:`recalled` takes."""
         return {"mean": self.mean, "scale": self.scale, "low": self.low, "high": self.high}
 
     def widened(self, features: Features) -> Scaling:
-        """The same with a range in which these features are as well, so that they are told apart."""
+        """The same scaling with a range that includes these features, so that they can be told apart."""
         low, high = np.minimum(self.low, features.min(0)), np.maximum(self.high, features.max(0))
         return Scaling(self.mean, self.scale, low, high)
 
     def clipped(self, features: Features) -> Features:
-        """The features, no further from those seen than these are apart; the last dim is that of features."""
+        """The features, clipped to one range's width outside of the range; the last dim is that of features."""
         width = self.high - self.low
         found: Features = np.clip(features, self.low - width, self.high + width)
         return found

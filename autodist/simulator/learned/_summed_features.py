@@ -1,4 +1,4 @@
-"""Strategies as one row of features each: for models that don't go from variable to variable."""
+"""Strategies as one row of features each, for models that do not use features by variable."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def summarize(table: ShardTable, domain: Domain, num_strategies: int, calibrated
     """The facts about each strategy without measuring it; shape (strategies, features).
 
     Features of variables (z_pre and z_raw) by their mean, their largest and by their mean weighted by size; z_pre of
-    the whole; what each link has to carry; how many shards, and which share of the bytes, each kind of synchronization
-    has; and what the formulas say.
+    the whole; the load of the links; the number of shards and the fraction of the bytes of each kind of
+    synchronization; and the times by formulas.
 
     Args:
         table: The shards of the strategies.
-        domain: What they are for.
+        domain: The domain that they are for.
         num_strategies: How many they are.
-        calibrated: The event simulation that fits what was measured.
+        calibrated: The event simulation, calibrated by measurements.
     """
     table = with_packing(table, len(domain.replicas))
     encoding = encode(table, domain, num_strategies)
@@ -51,7 +51,7 @@ def summarize(table: ShardTable, domain: Domain, num_strategies: int, calibrated
 
 
 def _burdens(table: ShardTable, domain: Domain, count: int) -> npt.NDArray[Any]:
-    """For the links, the largest and the mean time that they need, in either direction; pushed and read."""
+    """The largest and the mean time of the links in either direction, for pushed gradients and for read values."""
     served, collected_s = link_loads(table, domain, count, EventSimulator().calibration)
     variables = range(len(domain.variables))
     pushed = sum((served.pushing.of(variable) for variable in variables), served.pushing.of(-1)) + collected_s.sum(0)
@@ -65,7 +65,7 @@ def _burdens(table: ShardTable, domain: Domain, count: int) -> npt.NDArray[Any]:
 
 
 def _messages(table: ShardTable, count: int) -> npt.NDArray[Any]:
-    """How many messages a sender has for servers, and how many collectives there are."""
+    """The number of messages from a sender to servers, and the number of collectives."""
     others = table.take(table.kind != SERVER)
     first, _, _ = collectives(others)
     served = table.kind == SERVER

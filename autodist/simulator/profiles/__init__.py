@@ -1,4 +1,4 @@
-"""How long the computation of a step takes on one device, and when what of it happens."""
+"""The time of a step's computation on one device, and the times of its parts."""
 
 from autodist.simulator.profiles._profile_cache import ProfileCache
 from autodist.simulator.profiles._step_profile import Profile

@@ -1,4 +1,4 @@
-"""When the nodes of G have run, from a trace of the nodes into which TensorFlow has turned them."""
+"""The times of the nodes of G, from a trace of the nodes into which TensorFlow has turned them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _OF_VENDOR = re.compile(r"^_(Mkl)?(Native)?")
 class NodeTimes:
     """The times of a trace, by the nodes of G.
 
-    TensorFlow runs another graph than G: constants are folded, a product with what follows it becomes one operation
-    under the name of the last, a loop becomes the nodes of its body. What has run belongs to the node of G with the
-    longest name that its own begins with. A node that nothing belongs to has gone into those that take its value.
+    TensorFlow runs another graph than G: constants are folded, a product is fused with the operations after it under
+    the name of the last, a loop becomes the nodes of its body. A node that has run belongs to the node of G with the
+    longest name that is a prefix of its own. A node of G without such nodes was fused into the readers of its value.
     """
 
     def __init__(self, graph: TrainingGraph, trace: StepTrace) -> None:
@@ -33,7 +33,7 @@ class NodeTimes:
 
     @cached_property
     def seen(self) -> Mapping[str, NodeTime]:
-        """By node of G, the times of what belongs to it."""
+        """By node of G, the times of the nodes that belong to it."""
         found: dict[str, NodeTime] = {}
         for name, time in self._trace.nodes.items():
             origin = self._origin(name)
@@ -42,7 +42,7 @@ class NodeTimes:
         return found
 
     def _origin(self, name: str) -> str | None:
-        """The node of G that what has run under a name belongs to; none for what TensorFlow has added."""
+        """The node of G to which a node that has run belongs; None for one that TensorFlow has added."""
         nodes = self._graph.analysis.nodes
         name = _REWRITTEN.sub("", name).removeprefix("Func/")
         while name and name not in nodes:
@@ -51,7 +51,7 @@ class NodeTimes:
 
     @cached_property
     def coverage(self) -> float:
-        """For the nodes of G that gradients need, the part that something belongs to; constants don't count."""
+        """The fraction of the nodes of G needed by gradients that have times; constants don't count."""
         nodes = self._graph.analysis.nodes
         needed = ancestors(nodes, gradient_nodes(self._graph))
         working = [name for name in needed if not is_kind(nodes[name].op, Kind.SOURCE)]
@@ -59,7 +59,7 @@ class NodeTimes:
 
     @cached_property
     def op_s(self) -> dict[str, float]:
-        """By type of operation, how long those of it have run in all; the longest first."""
+        """By type of operation, the total seconds of its operations; the longest first."""
         known = {node.op for node in self._graph.analysis.nodes.values()}
         found: dict[str, float] = {}
         for time in self._trace.nodes.values():
@@ -68,24 +68,24 @@ class NodeTimes:
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def run_as(self, name: str) -> str | None:
-        """The node of G under which a node has run: itself, else the first of those that its value has gone into."""
+        """The node of G under whose times a node has run: itself, or the first reader into which it was fused."""
         nearest = self._nearest(name, self._graph.analysis.consumers.get)
         return min(nearest, key=lambda near: self.seen[near].start_s, default=None)
 
     def start_s(self, name: str) -> float | None:
-        """When a node began with all that it takes, None if it has not run; a loop takes constants before."""
+        """When a node began with all its inputs, in seconds; None if it has not run. A loop takes constants earlier."""
         place = self.run_as(name)
         if place is None:
             return None
         return max([self.seen[place].start_s, *map(self.end_s, self._graph.analysis.sources[place])])
 
     def end_s(self, name: str) -> float:
-        """When a node was done, at the earliest."""
+        """The earliest time at which a node was done, in seconds."""
         nearest = self._nearest(name, self._graph.analysis.sources.get)
         return max((self.seen[near].end_s for near in nearest), default=0.0)
 
     def _nearest(self, name: str, following: Callable[[str], tuple[str, ...] | None]) -> Iterator[str]:
-        """The nodes with times that are the first on all ways from a node."""
+        """The first nodes with times on all paths from a node."""
         stack, passed = [name], set()
         while stack:
             here = stack.pop()
@@ -104,7 +104,7 @@ def _joined(one: NodeTime, other: NodeTime) -> NodeTime:
 
 
 def _common(op: str, known: set[str]) -> str:
-    """The type of operation of G in whose place one of a library, or a fused one, has run."""
+    """The type of G's operation in place of which one of a library, or a fused one, has run."""
     plain = _OF_VENDOR.sub("", op)
     forms = (plain, plain.removeprefix("Fused"), plain.removesuffix("WithBias"))
     return next((form for form in forms if form in known), plain)

@@ -22,7 +22,7 @@ class ProfileCache:
     """Keeps profiles by graph, batch and device.
 
     Attributes:
-        directory: One file each; made when it is needed.
+        directory: The directory, with a file for each profile; made when it is needed.
     """
 
     directory: Path
@@ -44,7 +44,7 @@ class ProfileCache:
     def path(self, graph: TrainingGraph, subject: TraceSubject) -> Path:
         """The file for a profile, whether it is there or not.
 
-        The name begins with the identity of the step; the rest is a hash of what it runs with.
+        The name begins with the identity of the step; the rest is a hash of the subject: device, batch size and shapes.
         """
         return self.directory / f"{graph.step_id}-{_hash(subject)}.json"
 
@@ -57,7 +57,7 @@ class ProfileCache:
         return _read(self.path(graph, subject), graph)
 
     def newest(self, graph: TrainingGraph) -> Profile | None:
-        """The last profile of a graph, with whatever batch and device it was made; None if there is none.
+        """The last profile of a graph for any batch and device; None if there is none.
 
         Raises:
             SimulatorError: Its file can't be read.

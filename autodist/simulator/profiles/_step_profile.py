@@ -1,4 +1,4 @@
-"""How long the computation of a step takes on one device, and when each variable is needed and its gradient ready."""
+"""The time of a step's computation on one device, and when each variable is needed and its gradient ready."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VERSION = 2
 _FIRST_VERSION = 1
 """The version of files that don't say theirs."""
 _WAITS = 2.0
-"""Times its processor time: a step that lasts so long has waited for something else."""
+"""The multiple of its processor time from which on a step counts as having waited for something else."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class Profile:
 
     Attributes:
         step_s: Forward and backward pass together, without the updates, in seconds.
-        needed_s: By trainable variable, how far the computation comes without its value, in seconds from the start.
+        needed_s: By trainable variable, when its value is first needed, in seconds from the start.
         ready_s: By trainable variable, when its last gradient is known, in seconds from the start.
         batch_size: Examples that it was made for.
         source: Whether it was measured, or estimated from the sizes of the operations.
         op_s: By type of operation, seconds of all of them, the longest first. Operations may run side by side.
         variable_s: By trainable variable, seconds of the operations that read its value or make its gradient.
         processor_s: Processor time of the step, over all cores; 0 if it was not measured.
-        coverage: The part of the operations that were seen at work; what TensorFlow folds or fuses has no time of its
-            own. 0 if nothing was measured.
-        device: What it was measured on.
+        coverage: The fraction of the operations with a measured time; those that TensorFlow folds or fuses have none. 0
+            if nothing was measured.
+        device: The device that it was measured on.
 
     Example:
         >>> Profile(0.2, {"w": 0.0}, {"w": 0.2}, batch_size=32).scaled(16).ready_s
@@ -65,7 +65,7 @@ class Profile:
         Operations are taken to run one after the other, as late as the order of the gradients allows.
 
         Args:
-            graph: G. One that is only described has a step of no length.
+            graph: G. The step of one that is only described takes no time.
             batch_size: Examples of the batch.
         """
         if graph.graph_def is None:
@@ -160,7 +160,7 @@ class Profile:
 
 
 def _checked(content: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a profile, if they hold what they should."""
+    """The fields of a profile, after a check of their types."""
     kinds = {f.name: f.type for f in fields(Profile)}
     for name, value in content.items():
         kind = kinds.get(name, "")

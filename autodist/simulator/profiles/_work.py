@@ -1,4 +1,4 @@
-"""Which operations of a step are done for which variable."""
+"""Assigns the operations of a step to the variables that they are done for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def gradient_nodes(graph: TrainingGraph) -> list[str]:
 def readers(graph: TrainingGraph) -> dict[str, list[str]]:
     """By trainable variable, the operations of forward and backward pass at which its value meets the batch.
 
-    What depends on values alone, such as a cast, could be computed at any time; if there is nothing else, it counts.
+    Operations that depend only on variables, such as a cast, could run at any time; they count if there are no others.
     """
     analysis = graph.analysis
     needed = ancestors(analysis.nodes, gradient_nodes(graph))
@@ -41,7 +41,7 @@ def readers(graph: TrainingGraph) -> dict[str, list[str]]:
 
 
 def _met(begins: list[str], fed: Mapping[str, int], following: Callable[[str], Iterator[str]]) -> Iterator[str]:
-    """The first nodes on all ways from some that depend on what is fed."""
+    """The first nodes that depend on fed tensors, on all paths from some nodes."""
     stack, passed = list(begins), set()
     while stack:
         name = stack.pop()
@@ -57,14 +57,14 @@ def _met(begins: list[str], fed: Mapping[str, int], following: Callable[[str], I
 def variable_seconds(
     graph: TrainingGraph, seconds: Mapping[str, float], run_as: Callable[[str], str | None] = lambda name: name
 ) -> dict[str, float]:
-    """By trainable variable, how long the operations take that read its value or make its dense gradient.
+    """By trainable variable, the seconds of the operations that read its value or make its dense gradient.
 
-    An operation of several variables counts for each by its size: a product and what is added to it may be one.
+    An operation of several variables is divided by their sizes: a product and a bias addition may be one operation.
 
     Args:
         graph: G, with its GraphDef.
-        seconds: By node.
-        run_as: The node that replaces one in `seconds`.
+        seconds: By node, its seconds.
+        run_as: Gives the node under whose name `seconds` has a node.
     """
     served: dict[str, dict[str, Variable]] = {}
     met = readers(graph)
