@@ -1,6 +1,6 @@
 """Costs, one formula each: bytes over links; `autodist.cost.operations` has those of a graph.
 
-It knows nothing of strategies. These, explanations, simulators and searches compute by it.
+The package does not depend on strategies: strategies, explanations, simulators and searches compute with it.
 
 >>> ring_reduce(100.0, ["a", "b"])
 {('a', 'b'): 100.0, ('b', 'a'): 100.0}

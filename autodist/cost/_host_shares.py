@@ -1,4 +1,4 @@
-"""Which share of the computation a host has."""
+"""The shares of the hosts in the computation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shares_of(replicas: Mapping[str, int], batch_size: int) -> dict[str, Share]:
     """The share of each host: the replicas' parts of a batch differ by one at most, the first ones have more.
 
     Args:
-        replicas: By host, in the order of their ranks, how many it has.
+        replicas: By host, in the order of ranks, its number of replicas.
         batch_size: Examples in a global batch.
 
     Example:

@@ -1,4 +1,4 @@
-"""Bytes by sender and receiver, for the ways in which collectives go; derived in docs/design/0011."""
+"""Bytes by sender and receiver, for each algorithm of collectives; derived in docs/design/0011."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Links: TypeAlias = "dict[tuple[str, str], float]"
 
 
 def ring_share(count: int) -> float:
-    """How often each of these hosts sends a tensor that goes around their ring to be summed, and again as a sum.
+    """The bytes that each of these hosts sends in an all-reduce around their ring, as a multiple of the tensor's bytes.
 
     Example:
         >>> ring_share(4)
@@ -19,9 +19,9 @@ def ring_share(count: int) -> float:
 
 
 def direct_share(count: int, part: float) -> float:
-    """How often one of this many hosts sends a tensor, of which it sums a part.
+    """The bytes that one of these hosts sends in a direct all-reduce, as a multiple of the tensor's bytes.
 
-    It sends each other part to the worker that sums it, and its own part, summed, to each other worker.
+    The host sends each other part to the host that sums it, and the sum of its own part to each other host.
 
     Example:
         >>> direct_share(4, 0.25) == ring_share(4)
@@ -44,7 +44,7 @@ def ring_reduce(size_bytes: float, hosts: list[str], *, backwards: bool = False)
 
 
 def ring_gather(parts: Mapping[str, float]) -> Links:
-    """Every part goes around the ring, and stops before it is back: each host sends all but its successor's."""
+    """All-gather around the ring: each part stops before it is back, so a host sends all but its successor's part."""
     hosts = list(parts)
     total = sum(parts.values())
     successors = [*hosts[1:], *hosts[:1]]
@@ -52,17 +52,17 @@ def ring_gather(parts: Mapping[str, float]) -> Links:
 
 
 def direct_reduce(size_bytes: float, parts: Mapping[str, float]) -> Links:
-    """Each host sums its part: the others send theirs there, and get the sum."""
+    """Direct all-reduce: each host sums one part, of which the others send it their terms and get the sum."""
     return {
         (host, other): (parts[host] + parts[other]) * size_bytes for host in parts for other in parts if host != other
     }
 
 
 def direct_gather(parts: Mapping[str, float]) -> Links:
-    """Every part goes to every other host."""
+    """Direct all-gather: every host sends its part to every other host."""
     return {(host, other): part for host, part in parts.items() for other in parts if host != other}
 
 
 def added(one: Links, other: Links) -> Links:
-    """The sum of both."""
+    """The bytes of both, added link by link."""
     return {ends: one.get(ends, 0.0) + other.get(ends, 0.0) for ends in {**one, **other}}

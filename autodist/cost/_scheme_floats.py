@@ -2,14 +2,14 @@
 
 Poseidon's cost model (Hao Zhang's thesis, table 3.4): it broadcasts factors where that costs no more than PS (algorithm
 2). The model counts floats in and out of one node; latency, topology and the time that rebuilding a gradient takes are
-left out, as they are there.
+left out, as in the thesis.
 """
 
 from __future__ import annotations
 
 
 def server_floats(rows: int, columns: int, *, workers: int, servers: int) -> float:
-    """PS, by a node that is both: ``2 M N (P1 + P2 - 2) / P2``.
+    """PS, at a node that is both worker and server: ``2 M N (P1 + P2 - 2) / P2``.
 
     Args:
         rows: M.
@@ -25,13 +25,13 @@ def server_floats(rows: int, columns: int, *, workers: int, servers: int) -> flo
 
 
 def broadcast_floats(rows: int, columns: int, *, workers: int, pairs: int) -> float:
-    """Broadcast of sufficient factors, by any worker: ``2 K (P1 - 1) (M + N)``.
+    """Broadcast of sufficient factors, at each worker: ``2 K (P1 - 1) (M + N)``.
 
     Args:
         rows: M.
         columns: N.
         workers: P1, number of workers.
-        pairs: K, the pairs of factors of one worker: its examples, times the length for layers on sequences.
+        pairs: K, the pairs of factors of one worker: its examples, times the number of time steps for sequences.
 
     Example:
         >>> broadcast_floats(4096, 4096, workers=8, pairs=32) / 1e6

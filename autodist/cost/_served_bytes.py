@@ -1,15 +1,15 @@
-"""Bytes between a host and a server for one shard: of single shards as numbers, of many as arrays."""
+"""Bytes between a host and a server for a shard: numbers for one shard, arrays for many."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol, TypeAlias
 
 Amount: TypeAlias = Any
-"""A number, or an array of them."""
+"""A number, or an array of numbers."""
 
 
 class Served(Protocol):
-    """Amounts that travel for a shard on a server."""
+    """The sizes of the messages for a shard on a server."""
 
     @property
     def summed_bytes(self) -> Amount:
@@ -40,10 +40,11 @@ def pushed_bytes(shard: Served, senders: Amount, hosts: Amount, examples: Amount
     """Bytes that go to a server.
 
     Args:
-        shard: What travels.
-        senders: The senders of terms of a sum: one for each host that joins its replicas' gradients, else these.
+        shard: The sizes of its messages.
+        senders: The number of senders of terms of a sum: 1 for a host that joins its replicas' gradients, else the
+            number of its replicas.
         hosts: How many hosts send.
-        examples: How many examples they have.
+        examples: How many examples these hosts have.
     """
     by_example = shard.gathered_by_example + shard.asked_by_example
     return senders * shard.summed_bytes + hosts * shard.gathered_bytes + examples * by_example

@@ -16,7 +16,7 @@ class Flow:
 
     Attributes:
         variable: The variable's name; None for small state: batch size, loss, metrics, statistics.
-        shard: Which shard of it, from 0; None if it is not partitioned.
+        shard: The shard's number, from 0; None if the variable is not partitioned.
         links: By sender and receiver, names of hosts: bytes per step.
     """
 
@@ -43,7 +43,7 @@ class Traffic:
         hosts: Names of all hosts, by rank.
         flows: One per shard, in the strategy's order, and one for the small state.
         batch_size: Examples in the global batch; numbers of sparse rows follow from it.
-        rows: By sparse variable, the rows that a step of all hosts touches, doubles counted.
+        rows: By sparse variable, the number of rows that a step touches on all hosts, doubles counted.
         guessed: Sparse variables whose rows are a guess: one per example.
         is_batch_supposed: Whether the number of examples of a batch is unknown.
     """

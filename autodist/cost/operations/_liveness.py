@@ -1,4 +1,4 @@
-"""Outputs of operations that a replica keeps within a step, since others still have to read them."""
+"""Outputs of operations that a replica keeps during a step, because later operations read them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def activation_bytes(graph: TrainingGraph, examples: int) -> float:
-    """The most that outputs with rows of the batch take at one time, in the order in which the step was traced.
+    """The most bytes that outputs with rows of the batch take at one time, in the order of the trace.
 
-    What is inside of loops is not known, nor what operations take while they run. A graph that is only described has
-    none.
+    Tensors inside loops and the working memory of operations are left out. A graph that is only described has no
+    activations.
 
     Args:
         graph: G.
@@ -34,7 +34,7 @@ def activation_bytes(graph: TrainingGraph, examples: int) -> float:
 
 
 class _Tensors:
-    """Tensors with rows of the batch, with their bytes, and from when to when each is needed."""
+    """Tensors with rows of the batch: their bytes, and the places in the order at which they are made and last read."""
 
     def __init__(self, nodes: dict[str, Any], gradients: Container[str], examples: int) -> None:
         self._nodes = nodes
@@ -50,7 +50,7 @@ class _Tensors:
         node = self._nodes[name]
         inputs = [self._source.get(tensor, tensor) for tensor in map(normalize, data_inputs(node))]
         self._last.update(dict.fromkeys(inputs, place))
-        if name in self._gradients:  # which are counted as such
+        if name in self._gradients:  # gradients are counted elsewhere
             self._bytes.update(dict.fromkeys(inputs, 0.0))
             return
         if inputs and passes_on(node.op, Passes.SAME, Passes.FORM):
@@ -66,13 +66,13 @@ class _Tensors:
         if shape is not None and None not in shape:
             return 0.0
         each = itemsize(tensor_dtype(self._nodes, tensor))
-        if shape is None or shape.count(None) > 1:  # which dims are the batch is not known: at most what it is made of
+        if shape is None or shape.count(None) > 1:  # unknown batch dim: at most as its inputs
             return largest if each else 0.0
         return float(prod(self._examples if size is None else size for size in shape) * each)
 
     @property
     def most_bytes(self) -> float:
-        """The most that is there at one time."""
+        """The most bytes at one time."""
         changes: dict[int, float] = defaultdict(float)
         for tensor, place in self._made.items():
             changes[place] += self._bytes[tensor]

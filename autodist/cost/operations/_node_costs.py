@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
 
 DEVICE_FLOPS = 5e10
-"""Floating-point operations per second of a device of which nothing is known: a CPU core with wide vectors."""
+"""Floating-point operations per second that are assumed for an unknown device: a CPU core with wide vectors."""
 
 MEMORY_BYTES_PER_S = 1e10
-"""Bytes that such a device reads and writes per second."""
+"""Bytes per second that such a device reads and writes."""
 
 _ITEM_BYTES = 4.0  # most numbers of a training step are float32
 
@@ -28,25 +28,25 @@ class NodeCost:
 
     Attributes:
         flops: Floating-point operations.
-        bytes: What it reads and writes.
+        bytes: Bytes that it reads and writes.
     """
 
     flops: float
     bytes: float
 
     def times(self, number: int) -> NodeCost:
-        """The cost of so many of it."""
+        """The cost of running it this many times."""
         return NodeCost(self.flops * number, self.bytes * number)
 
 
 def node_costs(graph: TrainingGraph, batch_size: int) -> dict[str, NodeCost]:
-    """By node, what it costs; what has no shape costs nothing.
+    """By node, its cost; a node without shapes costs nothing.
 
-    A loop costs what its body does each time, as often as it runs at most, if that is a constant.
+    A loop costs as much as its body, times the most iterations if their number is a constant.
 
     Args:
         graph: G, with its GraphDef.
-        batch_size: Takes the place of dims that the graph leaves open.
+        batch_size: The assumed length of dims that the graph leaves open.
     """
     return _Costs(FunctionBodies(graph.graph_def), batch_size).by_node(graph.analysis.nodes)
 
@@ -79,7 +79,7 @@ def _sum(costs: Iterable[NodeCost]) -> NodeCost:
 
 
 def _trips(loop: Any, nodes: Mapping[str, Any]) -> int:
-    """How often a loop runs: TensorFlow gives its counter and the most that it may reach as its first two inputs."""
+    """The iterations of a loop: its first two inputs in TensorFlow are its counter and the counter's limit."""
     _, most, *_ = [*data_inputs(loop), *(None, None)]
     found = None if most is None else static_value(dict(nodes), most)
     return max(1, int(found)) if found is not None and found.shape == () and found.dtype.kind == "i" else 1

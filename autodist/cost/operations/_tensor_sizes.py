@@ -1,4 +1,4 @@
-"""How many elements the tensors of a step have, where tracing has left dims of them open."""
+"""Estimates the number of elements of a step's tensors whose dims tracing has left open."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _Shape: TypeAlias = "tuple[int | None, ...]"
 class Sizes:
     """Elements by tensor.
 
-    Tracing knows not even how many dims of a gradient are open, and a product may have a row for each example or for
-    each word of one. What is reshaped or computed element by element has as many elements as before, though, and what
-    is summed no more; only where nothing is known of the inputs does the number of examples take an open dim's place.
+    After tracing it is not even known how many dims of a gradient are open, and a product may have a row for each
+    example or for each word of one. But a reshape or an elementwise operation keeps the number of elements, and a sum
+    does not increase it. Only if nothing is known of the inputs, an open dim is taken to be as long as the batch.
 
     Args:
         nodes: Nodes of the step, by name.
@@ -30,11 +30,11 @@ class Sizes:
         self._found: dict[str, int] = {}
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """Its dims, each open one as long as the batch; () where nothing is known."""
+        """The dims of a tensor, with the batch size for each open one; () where nothing is known."""
         return tuple(self._batch_size if size is None else size for size in self._traced(tensor))
 
     def of(self, tensor: str) -> int:
-        """Its elements; 1 where nothing is known."""
+        """The number of elements of a tensor; 1 where nothing is known."""
         stack = [tensor]
         while stack:
             missing = [source for source in self._sources(stack[-1]) if source not in self._found]
@@ -49,7 +49,7 @@ class Sizes:
         return (tensor_shape(self._nodes, tensor) if node_of(tensor) in self._nodes else None) or ()
 
     def _sources(self, tensor: str) -> list[str]:
-        """The tensors whose elements say how many this one has."""
+        """The tensors whose numbers of elements determine that of this one."""
         shape, node = self._traced(tensor), self._nodes.get(split_tensor(tensor)[0])
         if node is None or None not in shape:
             return []

@@ -1,4 +1,4 @@
-"""The exact bytes of bringing a tensor from one layout on a mesh to another."""
+"""The exact bytes of converting a tensor from one layout on a mesh to another."""
 
 from autodist.cost.resharding._layout_boxes import Places, pulled_elements
 from autodist.cost.resharding._state_shares import (

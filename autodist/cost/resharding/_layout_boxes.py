@@ -1,7 +1,7 @@
-"""Elements that move from layout to layout, by intersecting what devices have with what they need.
+"""Elements that move from layout to layout, by intersecting the tiles that devices have with those that they need.
 
-A device pulls what it needs and does not have. For a tensor that is a sum of what the devices along an axis hold, it
-needs every term of its tile. That is exact for tiles that are contiguous boxes, in whatever order axes cut a dim.
+A device pulls the elements that it needs and does not have. If devices along an axis hold terms of a sum, it needs
+every term of its tile. The count is exact for tiles that are contiguous boxes, in whatever order axes cut a dim.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class HasPlaces(Protocol):
 
     @property
     def partial(self) -> tuple[str, ...]:
-        """The axes along which the tensor is the sum of what devices hold."""
+        """The axes along which devices hold terms of a sum that is the tensor."""
 
 
 class Places(NamedTuple):
-    """A layout without further properties."""
+    """A layout with only these two properties."""
 
     dims: tuple[tuple[str, ...], ...]
     partial: tuple[str, ...] = ()
@@ -37,9 +37,9 @@ def pulled_elements(source: HasPlaces, target: HasPlaces, shape: Sequence[int], 
     """Elements that all devices together fetch directly; infinite where terms of a sum would have to be made.
 
     Args:
-        source: What is there.
-        target: What is needed.
-        shape: The tensor's. A dim that can't be cut evenly has parts of `size * k // parts`.
+        source: The layout that the tensor has.
+        target: The layout that is needed.
+        shape: The tensor's shape. Part k of a dim that can't be cut evenly begins at `size * k // parts`.
         lengths: By axis of the mesh, its length.
 
     Example:

@@ -1,7 +1,7 @@
-"""Bytes between all layouts in which each axis of the mesh does one thing: tables for searches.
+"""Tables for searches: bytes between all layouts in which each axis of the mesh has one state.
 
-A layout is a tuple of states, one per axis of the mesh: the dim that the axis cuts, or that it leaves the tensor whole,
-or that devices along it hold the terms of a sum. Axes that cut one dim do so in the order of the mesh.
+A layout is a tuple of states, one per axis of the mesh: the dim that the axis cuts, `WHOLE` if it cuts none, or
+`PARTIAL` if devices along it hold terms of a sum. Axes that cut one dim do so in the order of the mesh.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from autodist.cost.resharding._layout_boxes import Places, pulled_matrix
 WHOLE = -1
 PARTIAL = -2
 COPIES = -3
-"""For a mesh of one axis: several times, each copy being cut along another dim (Spartan, section 2.4)."""
+"""The state of a tensor with several copies, each cut along another dim; only on a mesh of one axis (Spartan, 2.4)."""
 
 States: TypeAlias = tuple[int, ...]
 """Per axis of the mesh, the dim that it cuts, or `WHOLE`, or `PARTIAL`."""
 
 _MOST_STOPS = 2000
-"""Beyond it, as of five axes and two dims, only direct conversions are priced."""
+"""The most layouts for which conversions over an intermediate layout are priced, and not only direct ones."""
 
 
 class AxisTiles(enum.Enum):
-    """Which elements of a dim an axis gives a device."""
+    """The elements of a dim that a cut by an axis gives a device."""
 
     BOXES = "boxes"
-    """Contiguous ones: what is executed."""
+    """Contiguous elements, as in execution."""
     DIGITS = "digits"
     """Those with one digit of their place: each axis has its own digit, whatever the others cut (SoyBean, theorem 2:
     what a cut costs does not depend on the order of the cuts)."""
@@ -45,9 +45,9 @@ class ConversionShares:
     """The moves of conversions between layouts, as multiples of a tensor's size.
 
     Attributes:
-        layouts: All of them.
-        direct: By numbers of source and target, what is moved if each device fetches what it lacks; infinite where
-            terms of a sum would have to be made.
+        layouts: All layouts.
+        direct: By numbers of source and target, the amount that moves if each device fetches the elements that it
+            lacks; infinite where terms of a sum would have to be made.
     """
 
     layouts: tuple[States, ...]
@@ -60,7 +60,7 @@ class ConversionShares:
 
     @cached_property
     def moved(self) -> NDArray[np.float64]:
-        """The same, with the layout in between that saves the most."""
+        """As `direct`, with the intermediate layout that saves the most."""
         best = self.direct.copy()
         if len(self.layouts) <= _MOST_STOPS:
             for stop in range(len(self.layouts)):
@@ -92,7 +92,7 @@ def shares_between(lengths: tuple[int, ...], rank: int, tiles: AxisTiles = AxisT
 
 @cache
 def shares_with_copies(length: int, rank: int) -> ConversionShares:
-    """The same on one axis, where a tensor may be there once for each dim.
+    """The moves on one axis, where a tensor may have a copy for each dim.
 
     Example:
         >>> shares = shares_with_copies(4, 2)
@@ -126,7 +126,7 @@ def places_of(states: States, axes: tuple[str, ...], rank: int) -> Places:
 def digit_shares(
     sources: tuple[States, ...], targets: tuple[States, ...], lengths: tuple[int, ...]
 ) -> NDArray[np.float64]:
-    """The moves of direct conversions where each axis cuts its own digit: a product over axes, minus another."""
+    """The moves of direct conversions if each axis cuts its own digit: the difference of two products over axes."""
     have, need = np.array(sources)[:, None], np.array(targets)[None]
     needed, owned = np.ones(have.shape[:1] + need.shape[1:2]), np.ones(have.shape[:1] + need.shape[1:2])
     for axis, length in enumerate(lengths):
