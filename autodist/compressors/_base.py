@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from autodist.graph import NodeList
 
 FLOATS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
-"""Bytes of the dtypes that gradients have."""
+"""By dtype that gradients may have, the bytes of an element."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Exchanged:
 class Channel(abc.ABC):
     """A compressor's connection with the other workers; keeps its state. All workers call it in one order.
 
-    Names need only be unlike within one exchange.
+    Names need only be unique within one exchange.
     """
 
     @property
@@ -51,7 +51,7 @@ class Channel(abc.ABC):
     def gather(self, name: str, tensor: str, dtype: str, shape: Sequence[int]) -> str:
         """The workers' tensors of one static shape, in rank order: ``[n, *shape]``.
 
-        An asynchronous server takes one worker's message at a time, so decoders don't count on n being the number of
+        An asynchronous server takes one worker's message at a time, so decoders must not assume that n is the number of
         workers.
         """
 
@@ -68,9 +68,9 @@ class Channel(abc.ABC):
 
     @abc.abstractmethod
     def keep(self, name: str, tensor: str) -> None:
-        """The value of the variable in the next step. If it is not finite somewhere, the old one stays there.
+        """Set the value of the variable for the next step; entries that are not finite keep their old values.
 
-        An overflow, which loss scaling provokes and survives, must not stay in the state forever.
+        Loss scaling provokes overflows and recovers from them; they must not stay in the state forever.
         """
 
 
@@ -79,7 +79,7 @@ class Compressor(Named, abc.ABC):
     """Encodes a worker's gradient into messages, and decodes the sum of all workers' gradients from theirs.
 
     See :class:`~autodist.registry.Named` for what a concrete compressor looks like. It describes nodes of a graph
-    (names of tensors in, names of tensors out) and has no state of its own: that is the channel's.
+    (names of tensors in, names of tensors out) and has no state of its own: the channel keeps it.
     """
 
     @property
@@ -89,7 +89,7 @@ class Compressor(Named, abc.ABC):
 
     @property
     def has_feedback(self) -> bool:
-        """Whether what a message loses is added to the next step's gradient."""
+        """Whether the part of a gradient that a message loses is added to the next step's gradient."""
         return False
 
     @property
@@ -104,7 +104,7 @@ class Compressor(Named, abc.ABC):
 
     @property
     def sends_factors(self) -> bool:
-        """Whether the gradient's sufficient factors take its place before anything is exchanged.
+        """Whether the gradient's sufficient factors replace it before anything is exchanged.
 
         :meth:`message_bytes` is then the size of one row, of which there is one per example (and position, in layers on
         sequences), and :meth:`exchange` is never called.
@@ -118,10 +118,10 @@ class Compressor(Named, abc.ABC):
 
     @abc.abstractmethod
     def message_bytes(self, shape: Sequence[int], dtype: str) -> int:
-        """The size of one worker's messages in one step for a dense gradient.
+        """The size in bytes of one worker's messages in one step for a dense gradient.
 
-        What leaves a host is that for a parameter server; for an all-reduce 2 (n-1)/n times that, or n-1 times if
-        the compressor :attr:`gathers`.
+        A host sends this many bytes to a parameter server; in an all-reduce of n hosts 2 (n-1)/n times as many, or n-1
+        times as many if the compressor :attr:`gathers`.
         """
 
     @abc.abstractmethod
@@ -140,11 +140,11 @@ class Compressor(Named, abc.ABC):
         """
 
     def rounds(self, shape: Sequence[int], dtype: str) -> int:
-        """How many messages one after another a step needs; a parameter server takes one."""
+        """The number of successive messages that a step needs; a parameter server takes only one."""
         return 1
 
     def summed_dtype(self, dtype: str) -> str:
-        """The dtype in which messages are summed, if they are."""
+        """The dtype in which messages are summed, unless they are gathered."""
         return dtype
 
     def refusal(self, shape: Sequence[int], dtype: str) -> str | None:
@@ -152,7 +152,7 @@ class Compressor(Named, abc.ABC):
         return None
 
     def encode_slices(self, nodes: NodeList, name: str, values: str, dtype: str) -> tuple[str, str]:
-        """Encode the values of a sparse gradient, whose rows stay rows; returns tensor and dtype."""
+        """Encode the values of a sparse gradient, row by row; returns the tensor and its dtype."""
         raise NotImplementedError
 
     def decode_slices(self, nodes: NodeList, name: str, values: str, dtype: str) -> str:
@@ -197,7 +197,7 @@ class Wrapper(Compressor):
 
 
 def size_bytes(shape: Sequence[int], dtype: str) -> int:
-    """The size of a tensor.
+    """The size of a tensor in bytes.
 
     Example:
         >>> size_bytes([2, 3], "float16")

@@ -65,4 +65,4 @@ class Cast(Compressor, abc.ABC):
 
     @abc.abstractmethod
     def narrowed(self, nodes: NodeList, name: str, tensor: str, dtype: str, count: int) -> str:
-        """The tensor in the dtype of the messages, of which `count` will be summed."""
+        """The tensor in the dtype of the messages; `count` messages will be summed."""

@@ -28,7 +28,7 @@ COMPRESSORS: tuple[type[Compressor], ...] = (
     SufficientFactors,
     TopK,
 )
-"""Those that :func:`get` knows by name."""
+"""The compressors that :func:`get` knows by name."""
 
 _REGISTRY: Registry[Compressor] = Registry("compressor", Compressor, ENTRY_POINT_GROUP, COMPRESSORS)
 

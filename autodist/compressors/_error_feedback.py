@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True)
 class ErrorFeedback(Wrapper):
-    """Adds what the last message lost to the next gradient: nothing is lost, some of it is late.
+    """Adds the part that the last message lost to the next gradient: nothing is lost, but some of it is late.
 
     Every worker keeps the residual e in a variable of the gradient's size: it sends C(g + e), then e = g + e - C(g + e)
     (Seide et al. 2014; Karimireddy et al. 2019, Error Feedback Fixes SignSGD).

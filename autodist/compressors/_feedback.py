@@ -1,4 +1,4 @@
-"""Error feedback: what a message loses is part of the next one."""
+"""Error feedback: the part of a gradient that a message loses is added to the next one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def with_feedback(
     Args:
         nodes: Where to add nodes.
         name: Prefix of their names.
-        gradient: This worker's.
+        gradient: This worker's gradient.
         shape: Shape of the gradient.
         dtype: Dtype of the gradient.
         channel: Keeps the residual.

@@ -17,8 +17,8 @@ class FP16(Cast):
     """Sends gradients as float16: half the bytes, four significant digits, saturates beyond 65504.
 
     A finite gradient never becomes infinite, neither here nor in the sum over n workers: each worker's part is limited
-    to 65504 / n. What is infinite or no number stays so, because loss scaling looks for it. Below 6e-8 gradients
-    vanish, unless :class:`ErrorFeedback` adds them up.
+    to 65504 / n. Infinities and NaN are kept, because loss scaling looks for them. Gradients below 6e-8 vanish,
+    unless :class:`ErrorFeedback` adds them up.
     """
 
     name: ClassVar[str] = "FP16"
@@ -28,7 +28,7 @@ class FP16(Cast):
         """See the base class."""
         if dtype == self.wire:
             return tensor
-        if dtype == "bfloat16":  # which would round the limit up
+        if dtype == "bfloat16":  # bfloat16 would round the limit up
             tensor, dtype = nodes.cast(f"{name}/wide", tensor, dtype, "float32"), "float32"
         limit = _largest(count)
         high = nodes.constant(f"{name}/high", limit, dtype)
@@ -42,7 +42,7 @@ class FP16(Cast):
 
 def _largest(count: int) -> float:
     """The largest float16 of which `count` can be added without overflow."""
-    import numpy as np  # which `import autodist.strategies` does not load
+    import numpy as np  # `import autodist.strategies` must not load it
 
     limit = np.finfo(np.float16).max / np.float64(count)
     rounded = np.float16(limit)

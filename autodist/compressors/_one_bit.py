@@ -20,7 +20,7 @@ _BITS = [128, 64, 32, 16, 8, 4, 2, 1]
 @final
 @dataclass(frozen=True)
 class OneBit(Compressor):
-    """Sends the signs, 8 per byte, and the means of what is above zero and of what is not; with error feedback.
+    """Sends the signs, 8 per byte, and the means of the entries above zero and of the others; with error feedback.
 
     The other workers see one of the two means instead of each entry. Without error feedback that would not train,
     so it is part of the algorithm (Seide et al. 2014, 1-Bit Stochastic Gradient Descent; there with means by column).

@@ -14,7 +14,7 @@ _ROUND_OFF = 1e-9
 
 
 def ratio_mistakes(ratio: object) -> list[str]:
-    """Mistakes in a ratio: one line, or none."""
+    """The mistake in a ratio, as a list of one line; empty if it is right."""
     good = isinstance(ratio, float | int) and not isinstance(ratio, bool) and 0 < ratio <= 1
     return [] if good else [f"`ratio` is {ratio!r}, allowed: a number above 0 and up to 1"]
 
@@ -38,7 +38,7 @@ def refusal(shape: Sequence[int]) -> str | None:
 
 
 def largest(nodes: NodeList, name: str, sizes: str, number: int, dtype: str) -> str:
-    """The positions of the largest entries of a vector that is nowhere negative; what is no number is the largest."""
+    """The positions of the largest entries of a vector without negative ones; NaN counts as the largest."""
     finite = nodes.add("IsFinite", f"{name}/finite", [sizes], T=dtype)
     infinite = nodes.constant(f"{name}/infinite", float("inf"), dtype)
     ordered = nodes.add("SelectV2", f"{name}/ordered", [finite, sizes, infinite], T=dtype)

@@ -78,7 +78,7 @@ class PowerSGD(Compressor):
         return basis, own_q, q
 
     def _start(self, nodes: NodeList, name: str, columns: int, wide: str, channel: Channel) -> str:
-        """Q of the step before. A column that is zero would stay so: it is a random one instead."""
+        """Q of the step before. A column of zeros would stay zero, so it is replaced by a random one."""
         step = nodes.constant(f"{name}/step", 0, "int64")
         draw = random_tensor(
             nodes, f"{name}/random", [columns, self.rank], self.seed, step, op="StatelessRandomNormalV2"

@@ -26,7 +26,7 @@ class RandomK(Compressor):
     :class:`ErrorFeedback` (Stich et al. 2018, Sparsified SGD with Memory).
 
     Attributes:
-        ratio: Which part of the entries is sent, above 0 and up to 1.
+        ratio: The fraction of the entries that is sent, above 0 and up to 1.
         seed: Seed of the positions, at least 0.
 
     Raises:
@@ -68,7 +68,7 @@ class RandomK(Compressor):
         )
 
     def _indices(self, nodes: NodeList, name: str, entries: int, number: int, channel: Channel) -> str:
-        """The positions of this step: those of the largest among one random number per entry."""
+        """The positions of this step: one random number is drawn per entry, and the largest ones count."""
         first = nodes.constant(f"{name}/step/first", 0, "int64")
         step = channel.state("step", first, "int64", [])
         one = nodes.constant(f"{name}/step/one", 1, "int64")

@@ -13,7 +13,7 @@ _PHILOX = 1
 
 
 def seed_mistakes(seed: object) -> list[str]:
-    """Mistakes in a seed: one line, or none."""
+    """The mistake in a seed, as a list of one line; empty if it is right."""
     good = type(seed) is int and 0 <= seed < 2**32
     return [] if good else [f"`seed` is {seed!r}, allowed: a whole number from 0 to 2^32 - 1"]
 

@@ -1,4 +1,4 @@
-"""Sufficient factors: the two matrices whose product a dense layer's gradient is."""
+"""Sufficient factors: the two matrices whose product is the gradient of a dense layer."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class SufficientFactors(Compressor):
     One row of both per example, m + n numbers for an m x n kernel (Chilimbi et al. 2014, Project Adam; Xie et al. 2016
     and Zhang et al. 2017, Poseidon, which send them to every worker: the synchronizer Broadcast).
 
-    The factors are found in the graph before any gradient is computed (:func:`autodist.graph.factors_of`), so there is
-    nothing left to be encoded when messages are exchanged.
+    The factors are found in the graph before any gradient is computed (:func:`autodist.graph.factors_of`), so messages
+    need no encoding when they are exchanged.
     """
 
     name: ClassVar[str] = "SufficientFactors"

@@ -25,7 +25,7 @@ class TopK(Compressor):
     Compression; Stich et al. 2018, Sparsified SGD with Memory).
 
     Attributes:
-        ratio: Which part of the entries is sent, above 0 and up to 1.
+        ratio: The fraction of the entries that is sent, above 0 and up to 1.
 
     Raises:
         StrategyError: If the ratio is not allowed.
