@@ -1,4 +1,4 @@
-"""Carriers: what moves bytes between workers, each in one file with all that others ask of it.
+"""Carriers: they move bytes between workers, each in one file with all that other code asks of it.
 
 >>> get("tcp").is_direct, get("collective").fits_servers
 (True, False)

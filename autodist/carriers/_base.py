@@ -1,4 +1,4 @@
-"""The contract of carriers: what moves bytes between workers, and all that others ask of it."""
+"""The contract of carriers, which move bytes between workers, and all that other code asks of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CollectivePlace:
     Attributes:
         rank: This worker.
         world_size: How many workers there are.
-        step: Name of the compiled step: names of collectives repeat between steps.
+        step: Name of the compiled step; it is needed because names of collectives repeat between steps.
         members: The workers that take part, in ascending order; None for all.
     """
 
@@ -49,10 +49,10 @@ class Load:
     """The tensors that one collective has to carry.
 
     Attributes:
-        summed_bytes: What every host adds to a sum.
-        gathered_bytes: What every host sends to all others.
-        rows: By host, rows that it sends to all others besides.
-        row_bytes: Bytes of one of these.
+        summed_bytes: Bytes of every host's term of a sum.
+        gathered_bytes: Bytes that every host sends to all others.
+        rows: By host, the number of rows that it sends to all others in addition.
+        row_bytes: Bytes of one of these rows.
     """
 
     summed_bytes: float
@@ -71,13 +71,13 @@ class WorkerPlace:
     """Where a worker is among the others.
 
     Attributes:
-        rank: The worker among all.
-        world_size: How many these are.
-        node_rank: Its machine among all machines.
-        local_rank: The worker among those of its machine.
-        local_world_size: How many these are.
-        cross_rank: The worker among those with the same local rank, one of each machine.
-        cross_size: How many these are.
+        rank: The worker's number among all.
+        world_size: Number of all workers.
+        node_rank: The number of its machine among all machines.
+        local_rank: The worker's number among those of its machine.
+        local_world_size: Number of workers on its machine.
+        cross_rank: The worker's number among those with the same local rank, one of each machine.
+        cross_size: Number of these.
         interface: The network interface by which others reach it.
     """
 
@@ -92,48 +92,48 @@ class WorkerPlace:
 
 
 class Board(Protocol):
-    """Values that all workers of a run can read and write: the coordinator, as one of them sees it."""
+    """Values that all workers of a run can read and write: a worker's view of the coordinator."""
 
     @property
     def certificate(self) -> str:
-        """By which the coordinator is known, in a run that encrypts; else empty."""
+        """The certificate of the coordinator, in a run that encrypts; else empty."""
 
     def put(self, key: str, value: bytes) -> None:
-        """Tell all workers something."""
+        """Store a value that all workers can read."""
 
     def get(self, key: str, timeout_s: float) -> bytes:
-        """Wait for what a worker tells.
+        """Wait for a value that some worker stores.
 
         Raises:
-            TimedOut: Nobody tells it in time.
+            TimedOut: No worker stores it in time.
         """
 
 
 class Process(Protocol):
-    """The worker that opens a carrier, and its way to the others."""
+    """The worker that opens a carrier, and its connections to the others."""
 
     rank: int
     world_size: int
     bandwidths_gbps: tuple[float, ...]
-    """The rate of each host's network interface, by rank."""
+    """The rate of each host's network interface in Gbit/s, by rank."""
     links_gbps: tuple[float, ...]
-    """The rate of the link from this host to each other one, by rank."""
+    """The rate of the link from this host to each other one in Gbit/s, by rank."""
     address: str
-    """Under which the other workers reach this one."""
+    """The address under which the other workers reach this one."""
     node_rank: int
-    """The machine among all machines."""
+    """The number of this machine among all machines."""
     is_on_one_machine: bool
     """Whether all workers are on this machine."""
     is_encrypted: bool
-    """Whether what goes to other machines is to be encrypted."""
+    """Whether all messages to other machines have to be encrypted."""
     timeout_s: float
-    """Longest wait for another worker."""
+    """Longest wait for another worker, in seconds."""
 
     def put(self, key: str, value: bytes) -> None:
-        """Tell all workers something."""
+        """Store a value that all workers can read."""
 
     def get(self, key: str) -> bytes:
-        """Wait for what a worker tells."""
+        """Wait for a value that some worker stores."""
 
     def barrier(self, name: str) -> None:
         """Wait for all workers."""
@@ -142,15 +142,15 @@ class Process(Protocol):
         """A new connection to each other worker, by rank; all workers do so together."""
 
     def on_exit(self, callback: Callable[[], None]) -> None:
-        """Have something called when the script has ended."""
+        """Register a function to be called when the script has ended."""
 
 
 @dataclass(frozen=True)
 class Carrier(Named, abc.ABC):
     """A way of moving bytes between workers.
 
-    A concrete one is a frozen dataclass without fields. Its class attributes say what it can do; no other package asks
-    for its name.
+    A concrete one is a frozen dataclass without fields. Its class attributes say what it can do; code of other packages
+    must not depend on its name.
     """
 
     called: ClassVar[str]
@@ -160,65 +160,65 @@ class Carrier(Named, abc.ABC):
     """Why it can't be used in sessions with parameter servers; empty if it can."""
 
     has_streams: ClassVar[bool] = False
-    """Whether what servers get and give goes with it, by operators that the kernels of streams know."""
+    """Whether it carries messages to and from servers, by operators that the kernels of streams know."""
 
     needs_servers: ClassVar[bool] = False
     """Whether it goes through TensorFlow's servers, which each worker then has to start."""
 
     has_own_connections: ClassVar[bool] = True
-    """Whether its bytes use connections and threads of its own, not those of TensorFlow's runtime."""
+    """Whether it has connections and threads of its own, rather than those of TensorFlow's runtime."""
 
     is_direct: ClassVar[bool] = False
-    """Whether each host sends to each other one, and sums as much as its link allows; else hosts are a ring."""
+    """Whether each host sends to each other one, and sums as much as its link allows; else hosts form a ring."""
 
     encrypts: ClassVar[bool] = False
-    """Whether it encrypts what it sends, in runs that are to be encrypted."""
+    """Whether it encrypts its messages in runs that have to be encrypted."""
 
     codes_floats: ClassVar[bool] = False
-    """Whether it encodes floats of 32 bits on slow links, without loss."""
+    """Whether it encodes float32 on slow links, without loss."""
 
     carries_strings: ClassVar[bool] = False
     """Whether tensors of strings can be gathered."""
 
     has_groups: ClassVar[bool] = False
-    """Whether some of the workers can have collectives of their own, which the others know nothing of."""
+    """Whether some of the workers can have collectives without the others."""
 
     summed: ClassVar[frozenset[str]] = _FLOATS
-    """Which floats it sums as they are."""
+    """The float dtypes that it sums without conversion."""
 
     missing: ClassVar[str] = "not installed"
-    """The problem where it is not available; empty if it always is."""
+    """The problem if it is not available, in a few words; empty if it always is."""
 
     remedy: ClassVar[str] = "install the package that brings it"
-    """The remedy then."""
+    """The remedy for that, in a few words."""
 
     cost: ClassVar[str] = "strategies that name it are refused"
-    """The price of its absence."""
+    """The consequence of its absence, in a few words."""
 
     peer_errors: ClassVar[frozenset[str]] = frozenset()
     """Names of the exceptions by which its library says that another worker is gone."""
 
     peer_messages: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Words of errors of TensorFlow's that say the same: all parts of one of them."""
+    """Texts of TensorFlow errors that say the same: an error matches an entry if it contains all of its parts."""
 
     op_prefix: ClassVar[str] = ""
-    """The first letters of its operators' types; empty if nothing tells them from others."""
+    """The first letters of its operators' types; empty if they have none in common."""
 
     variable_prefix: ClassVar[str] = ""
-    """The first letters of the environment variables that steer its library; empty if there are none."""
+    """The first letters of the environment variables that configure its library; empty if there are none."""
 
     own_variables: ClassVar[frozenset[str]] = frozenset()
-    """Those by which its library knows a worker's place: only the launcher and the worker may set them."""
+    """The environment variables that give its library a worker's place: only launcher and worker may set them."""
 
     package: ClassVar[str] = ""
-    """The module that scripts import to use its library by themselves; empty if there is nothing."""
+    """The module that scripts import to use its library themselves; empty if there is none."""
 
     listens_at_own_name: ClassVar[bool] = False
-    """Whether workers listen at the address that their machine's own name means there."""
+    """Whether workers listen at the address to which their machine resolves its own name."""
 
     @property
     def title(self) -> str:
-        """The head of a column about it: its name, with the capital letters that sentences give it."""
+        """The header of a column about it: its name, capitalized as in sentences."""
         return self.called if self.called.lower() == self.name else self.name
 
     @property
@@ -227,15 +227,15 @@ class Carrier(Named, abc.ABC):
         return not self.unfit
 
     def is_available(self) -> bool:
-        """Whether it works on this machine; finds out without loading anything."""
+        """Whether it works on this machine; found out without loading anything."""
         return True
 
     def instructions(self, python: str, compiler: str) -> str:
-        """Return what to do where it is missing, in full.
+        """Return full instructions for a machine where it is missing.
 
         Args:
-            python: The interpreter that is to have it.
-            compiler: The compiler of C++ there; empty if there is none.
+            python: The Python interpreter that it is to be installed for.
+            compiler: The machine's C++ compiler; empty if there is none.
         """
         return self.remedy
 
@@ -243,12 +243,12 @@ class Carrier(Named, abc.ABC):
         """Return the environment variables that workers get for it, unless users have set them.
 
         Args:
-            start_timeout_s: Longest wait for other workers to start.
+            start_timeout_s: Longest wait for other workers to start, in seconds.
         """
         return {}
 
     def place_variables(self, place: WorkerPlace) -> dict[str, str]:
-        """Return the environment variables by which its library knows a worker's place."""
+        """Return the environment variables that give its library a worker's place."""
         return {}
 
     def on_import(self, board: Board) -> None:
@@ -260,7 +260,7 @@ class Carrier(Named, abc.ABC):
 
     @abc.abstractmethod
     def communicator(self, place: CollectivePlace) -> Communicator:
-        """Return what adds the nodes of its collectives to a graph."""
+        """Return the communicator, which adds the nodes of its collectives to a graph."""
 
     def open(self, process: Process) -> None:
         """Connect this process to the other workers; all workers do so together, once per process.
@@ -273,7 +273,7 @@ class Carrier(Named, abc.ABC):
         """Bytes that a collective sends, by sender and receiver.
 
         Args:
-            load: What it carries.
-            sums: By host, in their order, which part of a sum is its own where each host sends to each other one.
+            load: The tensors that it carries.
+            sums: By host, in their order, the fraction of a sum that it adds up if each host sends to each other one.
         """
         return added(ring_reduce(load.summed_bytes, list(sums)), ring_gather(load.parts))

@@ -16,7 +16,7 @@ from autodist.registry import OneOf, Registry, suggestion
 ENTRY_POINT_GROUP = "autodist.carriers"
 
 CARRIERS: tuple[type[Carrier], ...] = (Tcp, Horovod, Collective)
-"""Our own, the fastest first, as ``docs/performance.md`` has measured on CPUs."""
+"""The carriers of this package, the fastest first, as measured on CPUs in ``docs/performance.md``."""
 
 FORMER = {"queue": "`queue`, TensorFlow's servers, is no longer there: `tcp` does all that it did"}
 """By carriers that earlier versions had, and that records of their trials name, what takes their place."""
@@ -34,7 +34,7 @@ def get(name: str) -> Carrier:
     return _OWN.get(name) or _of_others(name)
 
 
-@functools.cache  # of those that are found; what isn't raises, and is looked for again
+@functools.cache  # only carriers that are found are cached: others raise an error, and are looked for again
 def _of_others(name: str) -> Carrier:
     cls = _REGISTRY.find(name)
     if cls is None and name in FORMER:
@@ -58,7 +58,7 @@ def find(name: str) -> Carrier | None:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all carriers, ours first, the fastest of these at the front."""
+    """The names of all carriers: those of this package, the fastest first, then others."""
     return *_OWN, *_names_of_others()
 
 
@@ -73,12 +73,12 @@ def carriers() -> tuple[Carrier, ...]:
 
 
 def optional() -> tuple[Carrier, ...]:
-    """The carriers that need not be there, by name."""
+    """The carriers that may be missing on a machine, by name."""
     return tuple(sorted((one for one in carriers() if one.missing), key=lambda one: one.name))
 
 
 def names_of(fits: Callable[[Carrier], object]) -> tuple[str, ...]:
-    """The names of the carriers for which something holds.
+    """The names of the carriers that fit a condition.
 
     Example:
         >>> names_of(lambda carrier: carrier.has_streams)
@@ -111,7 +111,7 @@ def carrier_of_groups() -> str:
 
 
 def carrier_of_servers() -> str:
-    """The carrier of messages to and from servers by default; verification tells where it is not installed.
+    """The default carrier of messages to and from servers; verification reports if it is not installed.
 
     Example:
         >>> carrier_of_servers()
@@ -121,16 +121,16 @@ def carrier_of_servers() -> str:
 
 
 def one_of(fits: Callable[[Carrier], object], *others: str, reads_former: bool = False) -> OneOf:
-    """The names of the carriers for which something holds, as a parameter allows them.
+    """The names of the carriers that fit a condition, as the allowed values of a parameter.
 
     Args:
-        fits: What has to hold.
-        others: The text before them.
-        reads_former: Whether names are read as well that earlier versions had.
+        fits: The condition.
+        others: Further values, before these names.
+        reads_former: Whether names of earlier versions are accepted when read.
     """
     own = (*others, *(name for name, carrier in _OWN.items() if fits(carrier)))
     return OneOf(own, lambda: (*others, *names_of(fits)), FORMER, reads_former)
 
 
 CarrierName: TypeAlias = Annotated[str, one_of(lambda carrier: True)]
-"""Carriers of collectives."""
+"""The name of a carrier of collectives."""

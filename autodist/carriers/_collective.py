@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from autodist.graph import NodeList
 
 _LENGTHS = [*range(1, 8), *(part << power for power in range(1, 29) for part in range(4, 8)), 2**31 - 1]
-"""To which tensors of uneven length are padded: a quarter more than needed at most."""
+"""The lengths to which tensors are padded, at most a quarter longer than needed."""
 
 
 @final
@@ -51,7 +51,7 @@ class Collective(Carrier):
 
 
 def padded_length(length: float) -> int:
-    """Rows that are gathered for this many: a quarter more at most.
+    """The number of rows after padding, at most a quarter more.
 
     Example:
         >>> [padded_length(rows) for rows in (0, 5, 8, 9, 1366)]
@@ -67,8 +67,8 @@ def padded_length(length: float) -> int:
 class _CollectiveCommunicator(Communicator):
     """TensorFlow finds the partners of a collective by numbers, which are derived from its name.
 
-    All workers are one group, but each step has its own: in a group, no number may ever mean two collectives, and among
-    all strategies that a search tries in one process, some names would have the same.
+    All workers are one group, but each step has a group of its own: in a group, each number may only ever stand for one
+    collective, and among all strategies that a search tries in one process, some names would collide.
 
     Attributes:
         world_size: Number of workers.
@@ -104,9 +104,9 @@ class _CollectiveCommunicator(Communicator):
     ) -> list[str]:
         """See the base class.
 
-        TensorFlow gathers equal shapes only, so all pad to one length and drop the padding afterwards. A collective
-        keeps the shape of its first run, so there is one for each of a table of lengths. How many rows everybody has
-        is gathered once for all tensors.
+        TensorFlow gathers only equal shapes, so all workers pad to one length and drop the padding afterwards. A
+        collective keeps the shape of its first run, so there is one for each length in a table. The workers' numbers of
+        rows are gathered once for all tensors.
         """
         shapes = [
             nodes.add("Shape", f"{name}/shape", [tensor], T=dtype, out_type="int32")
@@ -166,14 +166,14 @@ class _CollectiveCommunicator(Communicator):
 
 
 def _row_count(nodes: NodeList, name: str, shape: str) -> str:
-    """The length of dim 0, as a vector of one."""
+    """The length of dim 0, as a vector of length 1."""
     begin = nodes.constant(f"{name}/shape/begin", [0], "int32")
     size = nodes.constant(f"{name}/shape/size", [1], "int32")
     return nodes.add("Slice", f"{name}/count", [shape, begin, size], T="int32", Index="int32")
 
 
 def _padded_length(nodes: NodeList, name: str, counts: str) -> tuple[str, str]:
-    """The first length of the table that is long enough for all, with its position there before it; vectors of one."""
+    """The position and the value of the first length in the table that is enough for all; vectors of length 1."""
     dim = nodes.constant(f"{name}/counts/dim", 0, "int32")
     longest = nodes.add("Max", f"{name}/longest", [counts, dim], T="int32", Tidx="int32", keep_dims=True)
     wanted = nodes.reshape(f"{name}/longest/matrix", longest, [1, 1], "int32")
@@ -197,7 +197,7 @@ def _padded(nodes: NodeList, name: str, tensor: str, dtype: str, shape: str, cou
 
 
 def _real_rows(nodes: NodeList, name: str, counts: str, length: str) -> str:
-    """The gathered rows that are no padding: row k of a worker is real, if k < its count."""
+    """The numbers of the gathered rows without padding: row k of a worker is real if k is less than its count."""
     zero = nodes.constant(f"{name}/mask/zero", 0, "int32")
     one = nodes.constant(f"{name}/mask/one", 1, "int32")
     end = nodes.reshape(f"{name}/length/scalar", length, [], "int32")

@@ -1,4 +1,4 @@
-"""The contract of communicators: what adds the nodes of a carrier's collectives to a graph."""
+"""The contract of communicators, which add the nodes of a carrier's collectives to a graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Communicator(abc.ABC):
     """Adds the nodes of collectives to a graph. All workers add the same collectives under the same names.
 
     Attributes:
-        joins_all: Whether several tensors, large ones as well, are better carried in one buffer than each for itself.
+        joins_all: Whether all tensors, even large ones, are faster in one buffer than each in its own.
     """
 
     joins_all: ClassVar[bool] = True
@@ -27,13 +27,13 @@ class Communicator(abc.ABC):
         """The sum over all workers of a tensor whose shape is the same on all of them."""
 
     def all_reduce_varying(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
-        """The same of a tensor that has another shape in other steps, such as a row for each example."""
+        """As :meth:`all_reduce`, for a tensor whose shape differs between steps, such as one with a row per example."""
         return self.all_reduce(nodes, name, tensor, dtype)
 
     def spread(self, nodes: NodeList, sizes: Mapping[str, int]) -> None:
-        """Have workers sum equally much of some all-reduces that were added, given their bytes by name.
+        """Distribute the sums of some added all-reduces evenly over the workers, given their bytes by name.
 
-        Only of communicators that don't join all: the others have one buffer.
+        Only communicators that don't join all need it: the others have one buffer.
         """
         assert self.joins_all, self
 
@@ -44,22 +44,22 @@ class Communicator(abc.ABC):
     def all_gather_rows(
         self, nodes: NodeList, names: Sequence[str], tensors: Sequence[str], dtypes: Sequence[str]
     ) -> list[str]:
-        """The same of several tensors, of which each worker has equally many rows."""
+        """As :meth:`all_gather`, for several tensors that have the same number of rows on a worker."""
         each = zip(names, tensors, dtypes, strict=True)
         return [self.all_gather(nodes, name, tensor, dtype) for name, tensor, dtype in each]
 
     def all_gather_even(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
-        """The same of tensors whose shape is the same on all workers."""
+        """As :meth:`all_gather`, for tensors whose shape is the same on all workers."""
         return self.all_gather(nodes, name, tensor, dtype)
 
     def reduce_scatter(
         self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: CollectivePlace
     ) -> str:
-        """This worker's rows of a sum over all workers; by default, of a sum that each of them gets.
+        """This worker's rows of a sum over all workers; by default each worker gets the whole sum and slices it.
 
         Args:
             nodes: Where to add nodes.
-            name: Theirs, the same on all workers.
+            name: Prefix of their names, the same on all workers.
             scattered: The terms of the sum.
             own: This worker's rows of its own part.
             dtype: The element type.

@@ -51,7 +51,7 @@ class Horovod(Carrier):
         return any(True for folder in folders for _ in Path(folder, "tensorflow").glob("mpi_lib*.so"))
 
     def instructions(self, python: str, compiler: str) -> str:
-        """See the base class; it is missing too where it was built without TensorFlow."""
+        """See the base class; Horovod built without TensorFlow counts as missing."""
         return (
             f"`scripts/install-horovod {python}` in AutoDist's directory builds it, in some minutes; that needs "
             "`apt-get install cmake g++ make`"
@@ -61,8 +61,8 @@ class Horovod(Carrier):
         """See the base class."""
         return {
             "HOROVOD_FUSION_THRESHOLD": "4194304",  # sparse gradients travel together; large groups are fused already
-            # It waits for half a minute by itself, and then ends the process; on a machine with much to do that is
-            # short.
+            # By default Horovod waits for half a minute, and then ends the process; that is short on a busy
+            # machine.
             "HOROVOD_GLOO_TIMEOUT_SECONDS": str(math.ceil(start_timeout_s)),
         }
 
@@ -71,8 +71,8 @@ class Horovod(Carrier):
         return horovod_variables(place)
 
     def on_import(self, board: Board) -> None:
-        """Serve the rendezvous; the library sends everything in the clear, so no run that encrypts may import it."""
-        from autodist.carriers._horovod_rendezvous import serve_horovod  # a server of HTTP, which few need
+        """Serve the rendezvous; the library does not encrypt, so a run that encrypts may not import it."""
+        from autodist.carriers._horovod_rendezvous import serve_horovod  # imports an HTTP server, which few runs need
 
         serve_horovod(board)
 
@@ -84,8 +84,8 @@ class Horovod(Carrier):
     def open(self, process: Process) -> None:
         """Start it, unless the script has done so.
 
-        It ends the process if another worker doesn't come within its own time, which can't be caught: so all meet
-        before.
+        Horovod ends the process if another worker doesn't come within its timeout, which can't be caught: so all
+        workers meet before.
 
         Raises:
             LaunchError: The workers can't connect; names the machines to blame.
@@ -100,7 +100,7 @@ class Horovod(Carrier):
         hvd.init()
 
     def links(self, load: Load, sums: Mapping[str, float]) -> Links:
-        """See the base class; what is summed goes the other way round."""
+        """See the base class; sums go around the ring in the other direction."""
         return added(ring_reduce(load.summed_bytes, list(sums), backwards=True), ring_gather(load.parts))
 
 

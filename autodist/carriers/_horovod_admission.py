@@ -1,8 +1,8 @@
-"""The machines that may connect to Horovod's own ports: the machines of the cluster.
+"""Lets only the machines of the cluster connect to Horovod's own ports.
 
-Its workers listen while they connect, once per pair, and take the first connection for that of the other one: then that
-one finds no peer, and the process ends by ``std::terminate``. So Horovod's calls of ``listen`` come here, and what
-listens hears only the other workers' machines. What others send is dropped, so that they are not named.
+For each pair of workers, one listens and takes the first connection for that of the other one. If a stranger is first,
+the other one finds no peer, and its process ends by ``std::terminate``. So Horovod's calls of ``listen`` are redirected
+here, and its sockets hear only the other workers' machines. Packets of strangers are dropped without a report.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _OPEN = (
 )
 
 _kept: list[Any] = []
-"""The function that Horovod calls from now on, as long as the process lives."""
+"""Keeps the function that Horovod calls instead of ``listen`` alive as long as the process."""
 _admitted: set[str] = set()
 
 
 def admit_to_horovod(addresses: Collection[str]) -> None:
-    """Have what Horovod listens at from now on hear only some machines; warns where that can't be.
+    """Let the sockets at which Horovod listens from now on hear only some machines; warns if that is impossible.
 
     Args:
-        addresses: From which the other workers connect.
+        addresses: The addresses from which the other workers connect.
     """
     _admitted.clear()
     _admitted.update(addresses)
@@ -51,12 +51,12 @@ def _stand_between() -> bool:
 
 
 def _narrowed(listen: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    """A function for C that listens like another one, but hears less."""
+    """A function for C that calls another one to listen, after it has restricted the socket."""
 
     def narrowed(descriptor: int, backlog: int) -> int:
         try:
             hear_only(descriptor, _admitted)
-        except Exception as error:  # none may come to C
+        except Exception as error:  # no exception may reach C
             _LOG.warning(_OPEN, error)
         return listen(descriptor, backlog)
 

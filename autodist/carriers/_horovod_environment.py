@@ -10,7 +10,7 @@ RENDEZVOUS_PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
 
 
 def horovod_variables(place: WorkerPlace) -> dict[str, str]:
-    """All that ``hvd.init`` needs on one worker (Gloo for control and for data, no MPI), but the rendezvous."""
+    """All that ``hvd.init`` needs on one worker (Gloo for control and data, no MPI), except the rendezvous."""
     return {
         "HOROVOD_RANK": str(place.rank),
         "HOROVOD_SIZE": str(place.world_size),
@@ -18,7 +18,7 @@ def horovod_variables(place: WorkerPlace) -> dict[str, str]:
         "HOROVOD_LOCAL_SIZE": str(place.local_world_size),
         "HOROVOD_CROSS_RANK": str(place.cross_rank),
         "HOROVOD_CROSS_SIZE": str(place.cross_size),
-        "HOROVOD_HOSTNAME": f"node{place.node_rank}",  # nothing but equal or not equal, and fit for a URL
+        "HOROVOD_HOSTNAME": f"node{place.node_rank}",  # it is only compared for equality, and must be fit for a URL
         "HOROVOD_GLOO_IFACE": place.interface,
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
@@ -29,4 +29,4 @@ OWN_VARIABLES = frozenset(horovod_variables(WorkerPlace(0, 1, 0, 0, 1, 0, 1, "")
     RENDEZVOUS_ADDRESS,
     RENDEZVOUS_PORT,
 }
-"""All by which Horovod knows a worker's place."""
+"""All variables that give Horovod a worker's place."""

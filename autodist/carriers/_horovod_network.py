@@ -1,9 +1,9 @@
-"""Where Horovod's workers will listen, and whether others reach them there.
+"""Finds out where Horovod's workers will listen, and whether others can reach them there.
 
-Horovod takes the network interface that it is given (``HOROVOD_GLOO_IFACE``) for its first connections only. Those that
-carry the gradients listen at the address that the machine's own name means there, and Debian writes 127.0.1.1 for that
-into ``/etc/hosts``. What follows is an abort of the process in the middle of Horovod, so it is reported before. A
-stranger that connects there would take a worker's place, so strangers are ignored.
+Horovod uses the given network interface (``HOROVOD_GLOO_IFACE``) for its first connections only. For those that carry
+gradients it listens at the address to which the machine resolves its own name, and Debian writes 127.0.1.1 for that
+into ``/etc/hosts``. Horovod would then abort the process, so the problem is reported before. A stranger that connects
+there would take a worker's place, so strangers are ignored.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Listener:
     """Where a worker's Horovod will listen.
 
     Attributes:
-        node_rank: Its machine.
-        name: What the machine calls itself.
-        listens: What that means there; empty for nothing.
-        address: Under which the cluster reaches it.
+        node_rank: The number of its machine.
+        name: The machine's own name.
+        listens: The address to which the machine resolves that name; empty for none.
+        address: The address under which the cluster reaches the machine.
     """
 
     node_rank: int
@@ -45,10 +45,10 @@ class Listener:
 
 
 def check_listeners(process: Process) -> list[Listener]:
-    """See to it that the workers' Horovod can connect; all workers call this before they start it, and all agree.
+    """Check that the workers' Horovod can connect; all workers call this before they start it, and all agree.
 
     Returns:
-        Where each will listen, by rank.
+        The address at which each will listen, by rank.
 
     Raises:
         LaunchError: They can't connect; names the machines to blame.
@@ -73,14 +73,14 @@ def sources_of_others(process: Process, listeners: Sequence[Listener]) -> set[st
     """The addresses from which the other workers will connect to this one; all workers call this."""
     own: set[str] = set()
     for address in {address for one in listeners for address in (one.listens, one.address) if address}:
-        with contextlib.suppress(OSError):  # its user reports what can't be reached
+        with contextlib.suppress(OSError):  # the caller reports unreachable ones
             own.update(map(source_towards, ips_of(address)))
     every = _told_by_all(process, _SOURCES, sorted(own))
     return {address for rank, sources in enumerate(every) if rank != process.rank for address in sources}
 
 
 def _told_by_all(process: Process, key: str, own: Any) -> list[Any]:
-    """Every worker's words on a matter, by rank."""
+    """Every worker's value under a key, by rank."""
     process.put(f"{key}{process.rank}", json.dumps(own).encode())
     if process.rank == 0:
         every = [json.loads(process.get(f"{key}{rank}")) for rank in range(process.world_size)]
@@ -89,7 +89,7 @@ def _told_by_all(process: Process, key: str, own: Any) -> list[Any]:
 
 
 def unreachable(listeners: Sequence[Listener]) -> list[Listener]:
-    """Return those that make a connection fail, one per machine: of two, the one of the larger address connects.
+    """Return those that make a connection fail, one per machine: of two, the one with the larger address connects.
 
     Example:
         >>> debian = [Listener(0, "a", "127.0.1.1", "10.0.0.1"), Listener(1, "b", "127.0.1.1", "10.0.0.2")]

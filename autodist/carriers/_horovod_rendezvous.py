@@ -1,4 +1,4 @@
-"""Horovod's rendezvous, which a worker serves to its own Horovod alone; what it holds is the coordinator's.
+"""Horovod's rendezvous, which a worker serves to its own Horovod alone; the coordinator holds the values.
 
 Horovod learns the other workers' addresses by HTTP: ``PUT`` and ``GET`` of ``/scope/key``, and a ``DELETE`` by each
 worker once it has connected. Its client knows no password, but asks below any path that follows the server's address:
@@ -59,28 +59,28 @@ class HorovodRendezvous(HttpServer):
         self._board = board
         self._secret = secrets.token_hex(16)
         self._values = threading.Lock()
-        self._uses: Counter[str] = Counter()  # by scope
+        self._uses: Counter[str] = Counter()  # by scope, how many uses have ended
         self._written: dict[str, bytes] = {}
         self._written_bytes = 0
 
     def to_environ(self) -> dict[str, str]:
-        """Return the variables by which Horovod finds it; it puts the port after the address, and then a path."""
+        """Return the variables by which Horovod finds it; Horovod appends the port to the address, and then a path."""
         port = str(self.server_address[1])
         return {RENDEZVOUS_ADDRESS: f"{_LOOPBACK}:{port}/{self._secret}", RENDEZVOUS_PORT: port}
 
     def is_secret(self, text: str) -> bool:
-        """Whether a client is this process' own."""
+        """Whether a client knows the secret, and so belongs to this process."""
         return hmac.compare_digest(text.encode(), self._secret.encode())
 
     def value(self, scope: str, key: str) -> bytes | None:
         """Return what a worker has written, after a short wait; None if there is nothing."""
         try:
             return self._board.get(self._name(scope, key), _WAIT_S)
-        except (TimedOut, WorkerFailed):  # a worker that asks in a run that has failed will be ended in order
+        except (TimedOut, WorkerFailed):  # the run has failed; this worker will be ended properly
             return None
 
     def write(self, scope: str, key: str, value: bytes) -> HTTPStatus:
-        """Write a value, once; Horovod sends it again when it has heard no answer."""
+        """Write a value, only once; Horovod repeats the request if it has got no answer."""
         name = self._name(scope, key)
         with self._values:
             if self._written.get(name, value) != value:
@@ -94,7 +94,7 @@ class HorovodRendezvous(HttpServer):
         return HTTPStatus.OK
 
     def end(self, scope: str) -> None:
-        """Note that this process is done with a use of a scope."""
+        """Record that this process has finished one use of a scope."""
         with self._values:
             self._uses[scope] += 1
 

@@ -18,14 +18,14 @@ _Instruction = tuple[int, int, int, int]
 
 
 def hear_only(descriptor: int, addresses: Collection[str]) -> None:
-    """Have a socket that is bound drop packets from all but some addresses; connections that it accepts as well.
+    """Let a bound socket, and the connections that it accepts, drop packets from all but some addresses.
 
     Args:
         descriptor: Descriptor of a socket that does not listen so far.
         addresses: IP addresses; those of another family than the socket's are left out.
 
     Raises:
-        OSError: The system can't.
+        OSError: The system does not support it.
     """
     end = socket.socket(fileno=descriptor)
     try:
@@ -39,7 +39,7 @@ def hear_only(descriptor: int, addresses: Collection[str]) -> None:
 
 
 def _program(version: int, addresses: Collection[str]) -> list[_Instruction]:
-    """Instructions that take a packet if its source is one of some addresses.
+    """Instructions of a filter that accepts a packet if its source is one of some addresses.
 
     Example:
         >>> [hex(one[3]) for one in _program(4, ["10.0.0.1", "::1"])]
@@ -49,7 +49,7 @@ def _program(version: int, addresses: Collection[str]) -> list[_Instruction]:
     for ip in sorted({ip.packed for ip in map(ipaddress.ip_address, addresses) if ip.version == version}):
         words = struct.unpack(f"!{len(ip) // 4}I", ip)
         for number, word in enumerate(words):
-            past = 2 * (len(words) - number) - 1  # behind this address
+            past = 2 * (len(words) - number) - 1  # to the code after this address
             found.append((_LOAD_WORD, 0, 0, _FROM_NETWORK_HEADER + _SOURCE_AT[version] + 4 * number))
             found.append((_JUMP_IF_EQUAL, 0, past, word))
         found.append((_RETURN, 0, 0, _ALL_BYTES))

@@ -15,7 +15,7 @@ class Scattered:
 
     Attributes:
         tensor: This worker's part of the sum, of all rows.
-        firsts: By worker that takes part, the first of its rows: a vector.
+        firsts: By worker that takes part, the number of its first row: a vector.
         counts: By worker, how many rows it has: a vector.
         dims: Number of dims.
     """
@@ -27,14 +27,14 @@ class Scattered:
 
 
 def rows_of(nodes: NodeList, name: str, scattered: Scattered, rank: int, dtype: str, tensor: str | None = None) -> str:
-    """A worker's rows, by its place among those that take part, of what a sum is made of, or of another tensor."""
+    """The rows that belong to a worker, by its place among the members, in this worker's term or in another tensor."""
     begin = _vector(nodes, f"{name}/begin", scattered.firsts, rank, scattered.dims, 0)
     size = _vector(nodes, f"{name}/size", scattered.counts, rank, scattered.dims, -1)
     return nodes.add("Slice", name, [tensor or scattered.tensor, begin, size], T=dtype, Index="int32")
 
 
 def _vector(nodes: NodeList, name: str, by_worker: str, rank: int, dims: int, rest: int) -> str:
-    """A worker's entry, and a number for each dim after the first."""
+    """A vector of a worker's entry, followed by one number for each dim after the first."""
     at = nodes.constant(f"{name}/at", [rank], "int32")
     one = nodes.constant(f"{name}/one", [1], "int32")
     entry = nodes.add("Slice", f"{name}/entry", [by_worker, at, one], T="int32", Index="int32")

@@ -1,4 +1,4 @@
-"""Strings, gathered by what carries numbers alone: the bytes of all, as TensorFlow writes tensors into files."""
+"""Gathers strings with a carrier of numbers: as bytes, in the form in which TensorFlow writes tensors into files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PLACES = (0, 7, 14, 21, 28)
 def gathered_strings(all_gather: _AllGather, nodes: NodeList, name: str, tensor: str) -> str:
     """Add the concatenation, in rank order, along dim 0, of tensors of strings.
 
-    Each worker sends its strings, each with its length before it, as a `TensorProto` has them: then no one has to look
-    at single bytes or to cut a long string, as TensorFlow reads all of them at once.
+    Each worker sends its strings, each preceded by its length, as in a `TensorProto`. So TensorFlow can parse all of
+    them at once, and no node has to look at single bytes or to cut a long string.
 
     Args:
-        all_gather: The same of numbers: given where to add nodes, a name, a tensor and its dtype.
+        all_gather: Adds the concatenation of tensors of numbers; takes the nodes, a name, a tensor and its dtype.
         nodes: Where to add nodes.
         name: Name of the result.
         tensor: This worker's strings.
@@ -50,7 +50,7 @@ def gathered_strings(all_gather: _AllGather, nodes: NodeList, name: str, tensor:
 
 
 def _number(nodes: NodeList, name: str, numbers: str) -> str:
-    """Whole numbers as files have them: seven bits in each byte, the low ones first, the last byte below 128."""
+    """Whole numbers as varints: seven bits in each byte, the low ones first, the last byte below 128."""
     last = nodes.constant(f"{name}/last", -1, "int32")
     places, bits, more = (
         nodes.constant(f"{name}/{what}", values, "int32")
@@ -68,7 +68,7 @@ def _number(nodes: NodeList, name: str, numbers: str) -> str:
 
 
 def _text(nodes: NodeList, name: str, content: str) -> str:
-    """Bytes as one string: what TensorFlow writes of them ends with them."""
+    """Bytes as one string: TensorFlow serializes them, and the serialized text ends with them."""
     written = nodes.add("SerializeTensor", f"{name}/written", [content], T="uint8")
     size = nodes.add("Size", f"{name}/size", [content], T="uint8", out_type="int32")
     begin = nodes.add("Neg", f"{name}/begin", [size], T="int32")
@@ -76,7 +76,7 @@ def _text(nodes: NodeList, name: str, content: str) -> str:
 
 
 def _shape(all_gather: _AllGather, nodes: NodeList, name: str, tensor: str) -> str:
-    """That of a worker's tensor, but with the rows of all."""
+    """The shape of a worker's tensor, but with the number of all workers' rows."""
     shape = nodes.add("Shape", f"{name}/shape", [tensor], T="string", out_type="int32")
     zero, one = (nodes.constant(f"{name}/shape/{k}", [k], "int32") for k in (0, 1))
     all_of_them = nodes.constant(f"{name}/shape/size", [-1], "int32")

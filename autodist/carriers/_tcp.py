@@ -109,5 +109,5 @@ class _TcpCommunicator(Communicator):
     def reduce_scatter(
         self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: CollectivePlace
     ) -> str:
-        """Each worker sends every other one its rows: no byte goes to whom it does not concern."""
+        """Each worker sends every other one only that one's rows."""
         return TcpGroup(place).reduce_scatter(nodes, name, scattered, own, dtype, place)

@@ -1,4 +1,4 @@
-"""Collectives of some of the workers: what each sends goes straight to each other one of them."""
+"""Collectives of some of the workers, which send messages directly to each other."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class TcpGroup(Communicator):
         register()
 
     def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
-        """Each member adds up one part of the elements, and gives the others that sum.
+        """Each member sums one part of the elements, and sends the sum to the others.
 
-        With two members, each sends the other all it has: as many bytes, and one message less.
+        With two members, each sends its whole tensor to the other: as many bytes, and one message less.
         """
         members = len(self.place.among)
         if members == 2:
@@ -55,7 +55,7 @@ class TcpGroup(Communicator):
     def reduce_scatter(
         self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: CollectivePlace
     ) -> str:
-        """Each member sends every other one its rows: no byte goes to whom it does not concern."""
+        """Each member sends every other one only that one's rows."""
         index, members = place.index, place.among
         parts = [
             own if k == index else rows_of(nodes, f"{name}/to_{other}", scattered, k, dtype)
@@ -64,12 +64,12 @@ class TcpGroup(Communicator):
         return nodes.sum(f"{name}/rows", self._exchanged(nodes, name, parts, dtype), dtype)
 
     def _exchanged(self, nodes: NodeList, name: str, parts: Sequence[str], dtype: str) -> list[str]:
-        """Every member's part for this one, in their order, so that every run adds up alike.
+        """Every member's part for this one, in the order of members, so that every run adds in the same order.
 
         Args:
             nodes: Where to add nodes.
-            name: Theirs, the same for all members.
-            parts: What this member has for each.
+            name: Prefix of their names, the same for all members.
+            parts: This member's part for each member.
             dtype: The element type.
         """
         rank, step, members = self.place.rank, self.place.step, self.place.among

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from autodist.graph import NodeList
 
 UNSIGNED: Mapping[str, str] = {"uint32": "int64", "uint64": "int64"}
-"""The bits of the latter are kept."""
+"""Unsigned dtypes with the signed ones that carry them; int64 keeps the bits of uint64, not its numbers."""
 
 COMPLEX: Mapping[str, str] = {"complex64": "float32", "complex128": "float64"}
-"""A number is a pair of these, along one more dim."""
+"""Complex dtypes with those of the pairs that carry them, along one more dim."""
 
 SMALL: Mapping[str, str] = {
     **dict.fromkeys(["bool", "int8", "uint8", "int16", "uint16"], "int32"),
@@ -32,12 +32,12 @@ _Collective: TypeAlias = "Callable[[NodeList, str, str, str], str]"
 @final
 @dataclass(frozen=True)
 class Widened(Communicator):
-    """Casts before and after; every value of a dtype is one of the wider dtype, so nothing is lost.
+    """Casts before and after a collective; the wider dtype has all values of the narrower one, so nothing is lost.
 
     Attributes:
-        inner: What carries the wider dtypes.
-        summed: For dtypes that it can't sum, in which one it does.
-        gathered: For dtypes that it can't gather, in which one it does.
+        inner: The communicator for the wider dtypes.
+        summed: By dtype that it can't sum, the dtype in which it can.
+        gathered: By dtype that it can't gather, the dtype in which it can.
     """
 
     inner: Communicator
