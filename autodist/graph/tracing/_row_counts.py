@@ -42,7 +42,7 @@ class RowCounts:
         self._answers = answers
 
     def of(self, shape: Any, value: Any, told: Any) -> Any:
-        """What a shape answers: TensorFlow's value, or the one that it would give if the number of rows were known."""
+        """The answer of a shape: TensorFlow's value, or the one that it would give if the number of rows were known."""
         import tensorflow as tf
 
         if not _is_open(shape) or not is_users(sys._getframe(2)):
