@@ -46,7 +46,7 @@ def _fill(function: Any, nodes: dict[str, Any]) -> None:
 
 
 def _with_sizes(signature: Signature) -> Signature:
-    """A signature with 1 for each unknown size, as in a loop's gradient: operators with windows need known sizes."""
+    """The signature with 1 for each unknown size, if the operator moves a window, for which sizes do not matter."""
     if not (rank := len(signature.list("strides"))):
         return signature
     inputs, outputs = (
