@@ -56,7 +56,7 @@ class NodeList:
         Args:
             node: The other one.
             name: The new one's name.
-            inputs: What the new one takes.
+            inputs: The inputs of the new node.
             device: Where it runs.
             without: The attributes that it does not have.
         """

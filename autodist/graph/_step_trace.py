@@ -15,7 +15,7 @@ class NodeTime:
     """When one node has run in a step.
 
     Attributes:
-        op: Type of what has run; TensorFlow may have put another operation instead of that of G.
+        op: Type of the operation that has run; TensorFlow may have replaced that of G by another one.
         start_s: When it began, in seconds from the step's begin.
         end_s: When it was done, likewise; of a node in a loop, for the last time.
         busy_s: How long it has run; of a node in a loop, in all.
@@ -34,7 +34,7 @@ class TraceSubject:
     Attributes:
         device: The processor, how many of its cores are used, and TensorFlow's version.
         batch_size: Examples in a step: one replica's.
-        shapes: Those of the arrays that are fed.
+        shapes: The shapes of the arrays that are fed.
     """
 
     device: str
@@ -52,7 +52,7 @@ class StepTrace:
     """Forward and backward pass of a step, run on one device without any updates.
 
     Attributes:
-        subject: What has run.
+        subject: The device, batch size and input shapes of the run.
         step_s: Seconds of a step without a trace.
         processor_s: Processor time of such a step, over all cores.
         nodes: When TensorFlow's nodes, into which it has turned those of G, have run, by name. The times are those of a

@@ -80,7 +80,7 @@ class Variable:
         handle: Name of the placeholder node of its resource handle.
         shape: Static shape.
         dtype: NumPy name of the element type, ``"float32"``; ``"bfloat16"`` is known too.
-        role: What it is to the step.
+        role: Its role in the step.
         gradients: Gradients with respect to it, in the order in which they were taken; empty if it has none.
         owners: For a slot: names of the trainable variables whose gradients its value depends on, or that are changed
             along with it, in one branch or loop.

@@ -167,7 +167,7 @@ class ScalingRules:
         return BatchScaling.MIXED
 
     def _of_shape(self, node: Any) -> BatchScaling:
-        """The scaling of what is computed from the shape of a tensor with a batch dim."""
+        """The scaling of a node that computes with the shape of a tensor with a batch dim."""
         if passes_on(node.op, Passes.SAME, Passes.TYPE):
             return BatchScaling.SHAPE
         if node.op == "Prod" and self.nodes[node_of(node.input[0])].op == "Pack":

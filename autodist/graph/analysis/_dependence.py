@@ -55,7 +55,7 @@ class BatchDependence:
 
     Attributes:
         scalings: By node name, the scalings of its outputs; a node that is not in it does not depend on the batch.
-        joined: The gradients by what is the same for all examples: each replica has a part of them.
+        joined: The gradients with respect to tensors that are equal for all examples: each replica has a part of them.
     """
 
     def __init__(

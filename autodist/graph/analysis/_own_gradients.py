@@ -51,7 +51,7 @@ def bent_gradients(
 
 
 class _NonlinearNodes:
-    """Looks at the nodes of a graph, or of a function, of which some depend on what comes from above."""
+    """Checks the nodes of a graph, or of a function, that depend on the gradient from above."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ INSIDE = "_autodist_inside"
 number of the differentiation. Nothing can be multiplied there with a replica's share."""
 
 RATIO = "_autodist_ratio"
-"""NodeDef attribute of what is multiplied with the weight of one differentiation's gradients over that of another."""
+"""NodeDef attribute of a gradient that is multiplied with the ratio of two differentiations' weights."""
 
 
 class TensorGradient(NamedTuple):
@@ -71,7 +71,7 @@ def by_tensor(gradient: Any, source: Any, current: Callable[[], int]) -> Any:
     """Pass a gradient through a node that also takes the tensor with respect to which it was taken.
 
     Args:
-        gradient: What a differentiation has given.
+        gradient: The result of a differentiation.
         source: A tensor, perhaps ragged.
         current: The number of the differentiation that goes on.
     """

@@ -34,13 +34,13 @@ MARK = "_autodist_gradient"
 """NodeDef attribute of a marked Identity."""
 
 TARGET = "_autodist_target"
-"""NodeDef attribute of an Identity of what gradients were taken of; its value is the number of that differentiation."""
+"""NodeDef attribute of an Identity of a differentiated tensor; its value is the number of that differentiation."""
 
 SEED = "_autodist_seed"
-"""NodeDef attribute of what a backward pass begins with; its value is :data:`GIVEN` where the program gives that."""
+"""NodeDef attribute of a backward pass's initial gradient; its value is :data:`GIVEN` if the program gives that."""
 
 GIVEN = b"given"
-"""Mark of what a program gives as ``output_gradients=``."""
+"""Mark of initial gradients that a program gives as ``output_gradients=``."""
 
 SECOND = "second"
 """The part name of a second derivative through a sparse gradient's mark; its rows differ from replica to replica."""
@@ -84,7 +84,7 @@ class GradientMarker:
 
     @contextlib.contextmanager
     def differentiating(self, target: Any) -> Iterator[None]:
-        """Mark what is differentiated inside."""
+        """Mark the tensors that are differentiated inside this context."""
         import tensorflow as tf
 
         outer, self.target = self.target, self.targets
@@ -252,7 +252,7 @@ def differentiate_with_marks(
         marker: Marks what comes out.
         take: Differentiates `target` by `sources`; its argument is the initial gradient.
         target: What is differentiated: tensors in any structure.
-        sources: What it is differentiated by.
+        sources: The variables or tensors with respect to which it is differentiated.
         output_gradients: The gradients by the target that the program has given; None for ones.
     """
     import tensorflow as tf

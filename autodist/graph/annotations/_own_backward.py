@@ -10,7 +10,7 @@ from autodist.graph._attribute_patches import Patches
 from autodist.graph.annotations._attributes import attributed
 
 OWN_BACKWARD = "_autodist_own_backward"
-"""NodeDef attribute of what a function adds that ``tf.custom_gradient`` calls on the way back."""
+"""NodeDef attribute of the nodes of a function that ``tf.custom_gradient`` calls in the backward pass."""
 
 _KNOWN = ("tensorflow.", "keras.", "tf_keras.", "autodist.")
 """Where functions come from that are linear in what comes from above, example by example."""

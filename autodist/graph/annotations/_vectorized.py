@@ -25,13 +25,13 @@ def _mark(nodes: Any, output: str) -> None:
     """Mark the gradients among some nodes.
 
     Args:
-        nodes: Those of a graph or a function.
+        nodes: The nodes of a graph or a function.
         output: The suffix by which inputs name a node's output.
     """
     for node in list(nodes):
         if not _NAME.search(node.name):
             continue
-        if node.op == "IdentityN":  # of the gradient, and of what it was taken by
+        if node.op == "IdentityN":  # of the gradient and its source
             gradient = nodes.add(name=f"{node.name}/gradient", op="Identity", input=node.input[:1])
             gradient.attr["T"].type = node.attr["T"].list.type[0]
             if "_output_shapes" in node.attr:

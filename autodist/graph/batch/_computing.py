@@ -174,7 +174,7 @@ def sparse_product(call: Call) -> Value:
 
 
 def sparse_to_dense(call: Call) -> Value:
-    """``SparseToDense``: what is at the coordinates of an example is the example's."""
+    """``SparseToDense``: an element belongs to the example that its coordinates name."""
     at = call.rows(0)
     return Rows(0) if at is not None and at.are_numbers(EVERYWHERE, 0) else MET
 

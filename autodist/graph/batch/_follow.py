@@ -59,7 +59,7 @@ class Follower:
     Args:
         nodes: The graph, by name.
         bodies: Its functions.
-        start: By node, what is known of its outputs before.
+        start: By node, facts about its outputs that are known beforehand.
         is_whole: Whether a tensor, although made from the batch, has the value of one device for those nodes that give
             a row per example or that gradients flow through.
         differentiable: The nodes that gradients flow through; it may grow.

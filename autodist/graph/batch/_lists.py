@@ -53,7 +53,7 @@ def with_item(call: Call) -> Value:
 
 
 def popped(call: Call) -> Value | list[Value]:
-    """The last tensor, and what is left."""
+    """The list without its last tensor, and that tensor."""
     return [call.values[0], item(call)]
 
 

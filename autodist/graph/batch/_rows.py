@@ -9,16 +9,16 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 BY_REPLICA = "_autodist_by_replica"
-"""NodeDef attribute of what computes values of all examples of a replica, which are meant to be its own."""
+"""NodeDef attribute of nodes that compute values of all examples of a replica, which it is meant to keep to itself."""
 
 SYNCHRONIZED = "_autodist_synchronized"
-"""NodeDef attribute of what computes statistics that have to be those of the whole batch."""
+"""NodeDef attribute of nodes that compute statistics which have to be those of the whole batch."""
 
 APART = "_autodist_apart"
-"""NodeDef attribute of what belongs to a function that is known to keep examples apart."""
+"""NodeDef attribute of the nodes of a function that is known to keep examples apart."""
 
 BY = "_autodist_by"
-"""NodeDef attribute of an IdentityN with a gradient, and what it was taken by: `graph/annotations/_by_tensors.py`."""
+"""NodeDef attribute of an IdentityN of a gradient and its source tensor: `graph/annotations/_by_tensors.py`."""
 
 RETURNED = "_autodist_returned"
 """NodeDef attribute of the gradients of all iterations of a vectorized loop; later nodes treat them as data."""
@@ -137,7 +137,7 @@ class Call:
 
     Attributes:
         node: The node.
-        values: What is known of each input.
+        values: The facts about each input.
         shapes: The static shape of each input.
         results: The static shape of each output.
         sizes: By position of an input, the entries of this vector of whole numbers, as far as they are known.

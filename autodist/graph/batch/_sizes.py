@@ -20,7 +20,7 @@ class Sizes:
 
     Args:
         nodes: The graph, or the body of a function.
-        value: What is known of a tensor.
+        value: Gives the facts about a tensor.
     """
 
     def __init__(self, nodes: Mapping[str, Any], value: Callable[[str], Value]) -> None:

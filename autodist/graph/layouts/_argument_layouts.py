@@ -38,8 +38,8 @@ class ArgumentLayouts:
 
     Attributes:
         dims: Per argument, the dims along which replicas have parts of it.
-        sent_bytes: What all hosts send each other in a call, the least that is possible for these parts.
-        tried: What they would send for other dims, as far as these were tried.
+        sent_bytes: The least number of bytes that all hosts send each other in a call with these parts.
+        tried: The same for the other dims that were tried.
     """
 
     dims: Dims
@@ -71,7 +71,7 @@ def cut_arguments(
         None if there is nothing to cut, or nothing would be computed in parts by it.
 
     Raises:
-        NoPlanError: There is something in it that can't be shared, sent, or computed whole.
+        NoPlanError: Some tensor can't be shared, sent, or computed whole.
     """
     if given is None:
         choices = [_choices(graph, argument, parts) for argument in graph.inputs]

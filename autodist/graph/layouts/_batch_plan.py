@@ -63,7 +63,7 @@ class BatchPlan:
         layouts: By tensor, how it is computed.
         marks: By mark of a gradient that depends on the batch, how replicas have it when they meet.
         dtypes: The element types of the tensors that are exchanged.
-        inputs: By node, what it is given.
+        inputs: By node, its inputs.
         tiled: The variables of which each replica has a part.
     """
 

@@ -133,7 +133,7 @@ class Flows:
             if any(map(self._is_whole_gradient, data_inputs(node), values)):
                 return refused
             found = [self._of_backward(node, k, value, values) for k, value in enumerate(found)]
-        elif why is not None or Kind.DATA in found:  # a mean or a maximum of all examples: no sum of what replicas have
+        elif why is not None or Kind.DATA in found:  # a mean or a maximum of all examples is no sum of replicas' values
             return refused
         if any(_is_unclear(value) for value in found):
             return refused

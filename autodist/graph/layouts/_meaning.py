@@ -73,8 +73,8 @@ class Meaning:
 
     Attributes:
         sizes: By index, how many values it has.
-        inputs: By input, its dims; None for what every replica takes as it is.
-        outputs: By output, its dims; None for what is the kernel's own.
+        inputs: By input, its dims; None for one that every replica takes unchanged.
+        outputs: By output, its dims; None for one that only the kernel's own gradient uses.
         lengths: By input that gives the size of the result, the places whose lengths are its entries.
         reduced: The indices that are summed over, or reduced in another way.
         joined: The indices along which elements meet, so that the node can't be cut there.
@@ -204,7 +204,7 @@ class _Places:
     """Finds where the elements of tensors are.
 
     Args:
-        shapes: What is known of the step's sizes.
+        shapes: The shapes and small whole numbers of the step.
         sizes: By index of the node, how many values it has.
         joined: The indices along which the node can't be cut; those of dims about which nothing is known are added.
     """

@@ -46,7 +46,7 @@ class PartsBefore:
         self._found: dict[str, Way | None] = {}
 
     def way(self, name: str) -> Way | None:
-        """A way in which replicas make parts of what a node gives, of parts that they have; None if there is none."""
+        """A way in which replicas make parts of a node's result from parts that they have; None if there is none."""
         if name not in self._found:
             self._found[name] = None  # loops lead nowhere
             self._found[name] = self._way(self._nodes[name])

@@ -105,7 +105,7 @@ class _Planner:
         self.parts_before = PartsBefore(self.nodes, self.ways, self.primary, self.layouts, self._bytes, most_bytes)
 
     def plan(self) -> BatchPlan:
-        """Choose ways, then find what is needed of each."""
+        """Choose the way of each node, then find in which forms its outputs are needed."""
         for name in self.order:
             self._choose(self.nodes[name])
         self._put_together_once()
@@ -249,7 +249,7 @@ class _Planner:
         return found or (Cut(0, 1, length.times) if isinstance(length, Multiple) else None)
 
     def _cost(self, node: Any, way: Way, layouts: Sequence[Layout], tensors: Sequence[str]) -> float:
-        """Bytes that are sent for a way, and a little for what is computed."""
+        """Bytes that are sent for a way, plus a small cost of computing."""
         found = sum(map(self._bytes_sent, tensors, layouts, way.inputs))
         made = sum(self._bytes(tensor_name(node.name, k)) for k in range(len(way.outputs)))
         if any(isinstance(layout, Partial) for layout in way.inputs):
@@ -301,7 +301,7 @@ class _Planner:
             self.wanted.setdefault(name, {}).setdefault(index, {})[layout] = None
 
     def _needed(self, node: Any) -> tuple[tuple[Way, ...], list[Exchange]]:
-        """The ways in which a node is to be computed, and what is to become of its outputs."""
+        """The ways in which a node has to be computed, and the exchanges of its outputs."""
         if node.name in self.tiled.inputs:
             return self._needed_argument(node.name)
         primary, wanted = self.primary[node.name], self.wanted[node.name]
@@ -326,7 +326,7 @@ class _Planner:
         return tuple(ways), exchanges
 
     def _needed_argument(self, name: str) -> tuple[tuple[Way, ...], list[Exchange]]:
-        """The parts of an argument that replicas are given, and what is made of them."""
+        """The parts of an argument that replicas are given, and the exchanges of these."""
         given, wanted = self.tiled.inputs[name], self.wanted[name][0]
         others = [to for to in wanted if to not in given]
         kept = [tile for tile in given if tile in wanted or (others and tile == given[0])]

@@ -58,7 +58,7 @@ class Inference:
         variables: By placeholder of a handle, the element type and the shape of the variable.
         size: The number of examples.
         flows: What loops, branches and lists of tensors do with the batch.
-        like: What was found for another number, to begin with: an inference takes a second for 5,000 nodes.
+        like: The inference for another number to start from: a new one takes a second for 5,000 nodes.
 
     Raises:
         ValueError: The step can't be for this many examples.
@@ -96,7 +96,7 @@ class Inference:
         """Whether another turn would find the same: all shapes are known, except those of known numbers.
 
         Args:
-            opened: How many shapes of what comes from loops were known in this turn.
+            opened: How many shapes of outputs of loops were known in this turn.
         """
         if len(self._opened) > opened:
             return False
@@ -130,7 +130,7 @@ class Inference:
         """The numbers for another number of examples: multiples of this one become multiples of that.
 
         Returns:
-            The numbers, and the shapes of what comes from loops.
+            The numbers, and the shapes of outputs of loops.
         """
         numbers = {tensor: _scaled(value, self.size, size) for tensor, value in self._numbers.items()}
         opened = {
@@ -156,7 +156,7 @@ class Inference:
         return self._numbers.get(f"{name}:{index}")
 
     def _computed(self) -> dict[str, np.ndarray]:
-        """The values of what is computed from shapes and constants."""
+        """The values of nodes that compute from shapes and constants."""
         found: dict[str, np.ndarray] = {}
         known: set[str] = set()
         program = SizeProgram(found)
@@ -348,7 +348,7 @@ class StepShapes:
         return _agreed(inputs), _agreed(outputs)
 
     def dim(self, lengths: Sequence[int | None]) -> Dim:
-        """A length, of which the value for each number of examples is given."""
+        """A length, given its value for each number of examples."""
         known = [length for length in lengths if length is not None]
         if len(known) < len(lengths):
             return None

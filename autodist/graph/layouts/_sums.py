@@ -43,10 +43,10 @@ class PartialRegion:
         return found
 
     def worth(self, bytes_of: Callable[[str], float]) -> dict[str, list[str]]:
-        """The tensors that are better put together at once, each with what is whole then.
+        """The tensors that are better put together at once, each with the tensors that are whole then.
 
         Args:
-            bytes_of: What it takes to put a tensor together.
+            bytes_of: Gives the bytes that are sent to put a tensor together.
         """
         chosen: dict[str, list[str]] = {}
         handled: set[str] = set()

@@ -117,7 +117,7 @@ def _tile_of(parts: Sequence[Variable]) -> Tile:
 
 
 def _joins(graph: TrainingGraph, parts: Sequence[Variable]) -> Iterator[str]:
-    """The nodes that put together what is read of all parts."""
+    """The nodes that put the values of all parts together."""
     analysis = graph.analysis
     for name, handles in analysis.reads.items():
         for reader in analysis.consumers.get(name, ()) if handles == (parts[0].handle,) else ():

@@ -22,11 +22,11 @@ class Way:
         outputs: How each output is shared then.
         local: Inputs that hold lengths or places along the batch, each with a replica's entries.
         passes: Whether the first input is passed on, whatever the others are.
-        draws: Whether it draws random numbers by a counter, of which a replica takes those of its own rows.
+        draws: Whether it draws random numbers by a counter, so that a replica can draw those of its own rows.
         open_shape: Whether a shape among the node's attributes is wrong for a replica.
         takes_own: Whether each replica takes only its own input: the inputs are the parts of a tiled variable.
         changes: By part, the differences from the whole node besides the sizes of tensors; empty if there are none.
-        masks: The input that has numbers of rows, of which a replica leaves out those that are not in its part.
+        masks: The input with numbers of rows: a replica leaves out the rows that are not in its part.
     """
 
     inputs: tuple[Layout, ...]

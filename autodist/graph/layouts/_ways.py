@@ -33,7 +33,7 @@ class Ways:
 
     Args:
         nodes: The flat step, by name.
-        shapes: What is known of its sizes.
+        shapes: The shapes and small whole numbers of the step.
         parts: How many parts tiled tensors have; 0 where there are none.
     """
 

@@ -142,8 +142,8 @@ class Expression:
 
     Attributes:
         sizes: By index, how many values it has; None where the graph leaves it open.
-        outputs: Where the results go; None for what a kernel keeps for its own gradient, of whatever shape.
-        inputs: What is taken.
+        outputs: Where the results go; None for an output of any shape that a kernel keeps for its own gradient.
+        inputs: The elements that are taken.
         reduced: The indices that no output has, and how the values along them are put together.
         joined: Indices along which elements meet in a way that can't be cut: those of a softmax, of a filter.
         masked: The joined indices of rows that the numbers in an input name, each with the position of that input: a
@@ -244,10 +244,10 @@ class Operator:
 
     Attributes:
         name: The op type of TensorFlow.
-        kind: What sort of work it does.
+        kind: The sort of its work.
         describe: Gives its index expression at a node, or None for shapes or attributes without one. Without an index
             expression, the operator runs whole.
-        adapt: What else a tile changes, from the node, its expression and the range of every index.
+        adapt: Gives the other changes of a tile, from the node, its expression and the range of every index.
         passes: How its result is still its first input; see :class:`Passes`.
         linearity: The inputs in which it is linear.
         flops: Floating-point operations, from the node, its inputs and their sizes; by default one per element of its
@@ -270,12 +270,12 @@ class Operator:
         picks: Whether it takes elements by their places in a tensor, which are there or not.
         source: The input from which it picks or moves elements.
         chooses: Whether its first input says for each element from which of the others it comes.
-        has_one_shape: Whether it works element by element on inputs of one shape, of which none is broadcast.
+        has_one_shape: Whether it works element by element on inputs of one shape, without broadcasting.
         ignores_values: Whether its result has the elements' number and type, but does not depend on what they are.
         creates: Whether it makes as many elements as an input says, each a copy of another or drawn.
         is_aligned: Whether each element of its result comes from those of its inputs at its place, although no index
             expression says so.
-        numbers: What it computes from short vectors of whole numbers, given these and the number of the output.
+        numbers: Computes an output from short vectors of whole numbers, given these and the number of the output.
         adds: Whether its result is the sum of its inputs.
         updates_places: Whether its result is its first input, changed at the places that its second input names.
         finds_distinct: Whether it gives its input's distinct elements, and the position of each element among them.

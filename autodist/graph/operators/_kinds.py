@@ -78,9 +78,9 @@ class Asks(enum.Enum):
     """An operator's answer about the form of a value, whatever the elements are."""
 
     LENGTHS = "lengths"
-    """That of each dim."""
+    """The length of each dim."""
     EACH = "lengths of each"
-    """That of each dim, of each of its inputs."""
+    """The length of each dim of each of its inputs."""
     COUNT = "count"
     """The number of elements."""
     RANK = "rank"
@@ -116,7 +116,7 @@ class ListUse(enum.Enum):
     APPENDS = "appends"
     """Puts a tensor, its second input, after the others."""
     POPS = "pops"
-    """Gives what is left, and the last tensor."""
+    """Gives the list without its last tensor, and that tensor."""
     PICKS = "picks"
     """Gives the tensors at some places side by side."""
 

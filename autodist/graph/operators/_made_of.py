@@ -27,7 +27,7 @@ class Making:
     Attributes:
         out: Where to add them.
         node: The other one.
-        inputs: What it takes.
+        inputs: Its inputs.
         shapes: By input, its shape.
         dtypes: By input, its element type.
         constant: The value of a constant tensor, as a NumPy array; None for any other.

@@ -69,7 +69,7 @@ def _place(name: str, size: Size, sizes: dict[str, Size]) -> Affine:
 
 
 def _flops(node: Any, inputs: list[str], sizes: Elements) -> float:
-    """Two operations for each product, of which each element of the first matrix has one per column of the other."""
+    """Two operations per product: each element of the first matrix is multiplied once per column of the other."""
     return 2.0 * sizes.of(inputs[0]) * (sizes.shape(node.name) or (1,))[-1]
 
 

@@ -17,11 +17,11 @@ Numbers: TypeAlias = "tuple[Any, ...] | None"
 
 
 class NumberInputs(Protocol):
-    """A node, and what is known of the vectors that it is given."""
+    """A node with the known entries of its input vectors."""
 
     @property
     def attributes(self) -> Any:
-        """Those of the NodeDef."""
+        """The attributes of the NodeDef."""
 
     @property
     def count(self) -> int:

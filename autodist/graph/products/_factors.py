@@ -24,7 +24,7 @@ from autodist.graph.products._products import Obstacle, Product, product_of, row
 
 @dataclass(frozen=True)
 class FactoredGradient:
-    """One gradient as products over the batch and what is done with them.
+    """One gradient as products over the batch, and the nodes that compute it from these.
 
     Attributes:
         mark: The gradient's mark.

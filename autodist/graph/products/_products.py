@@ -76,7 +76,7 @@ class Product:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of what travels for one pair of rows."""
+        """Bytes that travel for one pair of rows."""
         return sum(factor.message_width * itemsize(self.message_dtype(factor)) for factor in (self.left, self.right))
 
     def message_dtype(self, factor: Factor) -> str:

@@ -46,7 +46,7 @@ class CapturedStep:
     Attributes:
         graph: The step as G.
         handles: By variable name, the eager resource handle of the program's own variable.
-        structure: What the step returns, with graph tensors where values go.
+        structure: The structure that the step returns, with graph tensors as its leaves.
         concrete: The traced function, kept alive because the handles belong to it.
         trace_s: The part of the capture that TensorFlow's tracing took.
         asking: The user's lines that have asked in Python for the number of rows and got None, where one device would

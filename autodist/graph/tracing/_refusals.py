@@ -94,7 +94,7 @@ def _joined_in(function: Any, analysis: StepAnalysis) -> tuple[str, str] | None:
 
 
 def foreign_resource(op: str, op_type: str, line: str) -> CaptureError:
-    """The refusal of a step that uses what is neither a variable nor a value."""
+    """The refusal of a step that uses a resource which is neither a variable nor a value."""
     kind = f"{op} {op_type}".lower()
     what, hint = next((told for word, told in _FOREIGN.items() if word in kind), _OTHER)
     return CaptureError(f"the step {what}: op `{op}` ({op_type}) at {line}", hint=hint)

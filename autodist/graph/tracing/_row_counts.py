@@ -125,7 +125,7 @@ def refuse_fixed_rows(error: Exception, asked: list[str], trace: Callable[[], bo
     """Refuse a step that can only be traced for one number of rows.
 
     Args:
-        error: That of tracing it for any number.
+        error: The error of tracing it for any number.
         asked: The lines that have asked for the number.
         trace: Traces it for the batch that is there; returns whether it takes a gradient.
 

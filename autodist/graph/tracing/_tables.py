@@ -73,7 +73,7 @@ class Table:
 
     @property
     def digest(self) -> str:
-        """A hash of what it holds."""
+        """A hash of its contents."""
         known = hashlib.blake2b(digest_size=16)
         for array in (self.keys, self.values):
             known.update(f"{array.dtype.kind} {array.shape}".encode())
@@ -82,7 +82,7 @@ class Table:
 
     @property
     def is_as_captured(self) -> bool:
-        """Whether it holds what it held when the step was captured."""
+        """Whether its contents are those at the time of the capture."""
         if not self.can_change:
             return True
         return _contents(self.handle, _dtype(self.keys), _dtype(self.values), can_change=True).digest == self.digest
@@ -93,7 +93,7 @@ def read_table(handle: Any, placeholder: Any, graph_def: Any) -> Table | None:
 
     Args:
         handle: The resource.
-        placeholder: What represents it in the tracing.
+        placeholder: The placeholder that represents it in the tracing.
         graph_def: The step that uses it.
     """
     import tensorflow as tf

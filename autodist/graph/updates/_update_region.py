@@ -51,7 +51,7 @@ class UpdateRegion:
         domains: By node of the update, in the order of the data's flow, the domains of its outputs; writes have none.
         writes: Those of the nodes that change the variable or a slot.
         observers: Nodes outside of the update that take the synchronized gradient: a norm that is returned, for one.
-        obstacles: What forbids to cut the variable; none if it can be cut.
+        obstacles: The reasons why the variable can't be cut; none if it can be cut.
     """
 
     variable: Variable
