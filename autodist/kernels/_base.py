@@ -49,7 +49,7 @@ class SyncPoint:
     Attributes:
         name: Unique, and the same on every worker.
         variable: The trainable variable whose gradient it is, None for small state: losses, metrics, sizes.
-        combine: What to do with the workers' values.
+        combine: How the workers' values become one.
         local: Tensors of this worker: one; two (values, indices) for a sparse gradient.
         synced: The Identity nodes that consumers read.
         dtypes: Dtypes of the tensors.
@@ -143,7 +143,7 @@ class DistributedGraph:
         asks: The questions that this worker asks others during steps; the others must know them before.
         asynchronous: Names of the variables that change alongside the steps, here or on another worker.
         waits: Whether a step needs other workers to take one as well.
-        exchanged: What replicas exchange before their gradients, the largest first.
+        exchanged: The tensors that replicas exchange before their gradients, the largest first.
         loss_meets: Whether a loss combines examples of the batch, although each replica has only its part of them.
         warnings: What a user should know about this rewriting.
         notes: Documented differences from one device.
@@ -226,7 +226,7 @@ class DistributedGraph:
         """A copy with the graph that an editor has changed.
 
         Args:
-            editor: That of :meth:`edit`, with all nodes that were to be added.
+            editor: The editor from :meth:`edit`, after all changes.
             inputs: By node, such as one that a point has `synced`, what its first input is from now on.
             changes: New values of other fields.
         """

@@ -103,7 +103,7 @@ class Layout:
         return int(found[1]) - self.first_rank if found else self.rank
 
     def main_device_of(self, rank: int) -> str:
-        """Where a worker keeps its own copies of variables and does what is done once per worker."""
+        """The device on which a worker keeps its own copies of variables and runs the nodes that it runs once."""
         return self.tf_device(self.copies(rank)[0])
 
     @property

@@ -24,7 +24,7 @@ class Question:
         name: Unlike that of any other question.
         tensors: How many tensors a question has.
         answers: How many tensors an answer has.
-        node: What the asked worker runs for each question, by its name in the graph of :class:`QuestionSet`.
+        node: The name of the node that the asked worker runs for each question, in the graph of :class:`QuestionSet`.
     """
 
     name: str
@@ -99,7 +99,7 @@ class QuestionBuilder:
         self._answering: dict[int, NodeList] = {}
 
     def asked(self) -> tuple[QuestionSet, ...]:
-        """By worker, what it is asked."""
+        """The sets of questions, one for each worker that is asked."""
         return tuple(
             QuestionSet(rank, self._graph_of(rank), tuple(asked)) for rank, asked in sorted(self._questions.items())
         )
@@ -110,7 +110,7 @@ class QuestionBuilder:
         Args:
             name: Name of the node.
             owner: The worker that answers.
-            wanted: What it is to run.
+            wanted: The nodes that it has to run.
             waits: The nodes that precede it, as control inputs.
             below: An upper limit that whole numbers in the question must be below; -1 for no limit.
         """

@@ -49,7 +49,7 @@ class SynchronizerKernel(ExtraKernel, Generic[S]):
         """The graph in which the workers' gradients are joined at these points; there is more than one worker.
 
         Args:
-            graph: That of one worker.
+            graph: The graph of one worker.
             points: Gradients whose variables have the synchronizer, each with it.
             step: Name of the compiled step; see :meth:`~autodist.kernels.Layout.place`.
         """

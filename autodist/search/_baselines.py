@@ -38,7 +38,7 @@ def known_strategies(
     """Strategies that users know, by name; or why they don't fit the graph, the cluster or its memory.
 
     Args:
-        domain: What they are for.
+        domain: The graph and the cluster that they are for.
         tiles: Whether ``Tiled`` is included if it tiles anything; finding out takes seconds for a large step.
         also: Further ones, as :func:`autodist.strategies.get` takes them.
 

@@ -21,7 +21,7 @@ def select(
         scores: The smaller, the better.
         similarity: For each pair, 0 to 1; shape (proposals, proposals).
         count: How many are chosen at most.
-        alpha: What a pair that is alike costs, in standard deviations of the scores.
+        alpha: The penalty for a pair of equal proposals, in standard deviations of the scores.
         lots: For each proposal, the number of its lot, within which scores are compared; each lot has the same share of
             what is chosen as it has of all. By default all are of one.
 

@@ -95,7 +95,7 @@ class SearchPlan:
 
 @dataclass
 class Tuner:
-    """Searches the fastest strategy by measuring some of those that a simulator thinks well of.
+    """Searches for the fastest strategy by measuring some of those that a simulator ranks high.
 
     Attributes:
         space: The space that it searches.

@@ -77,7 +77,7 @@ def _expm1(value: float) -> float:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The best of a search, and what is known of its lead.
+    """The best trial of a search, and how sure its lead is.
 
     Attributes:
         best: The best trial.

@@ -27,7 +27,7 @@ def with_tiles_instead(
 
     Args:
         chosen: A strategy.
-        domain: What it is for.
+        domain: The graph and the cluster that it is for.
         simulator: A simulator whose scores are seconds.
         margin: The fraction by which it must be faster.
         may_group: Whether replicas may fall into groups.

@@ -27,8 +27,8 @@ class Difference:
         shard: The shard's number, from 0; None if it is about the whole variable.
         aspect: A key of the strategy's JSON, ``synchronizer`` for its kind, or ``variable`` if one
             strategy does not have it.
-        a: What the first strategy says; None if it says nothing.
-        b: What the second one says.
+        a: The value in the first strategy; None if it has none.
+        b: The value in the second one, likewise.
     """
 
     variable: str | None

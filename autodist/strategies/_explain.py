@@ -34,14 +34,14 @@ class ExplanationRow:
         synchronizer: ``PS``, ``AllReduce`` or ``Broadcast``, with what is not the default in brackets.
         where: The device that holds it, or ``every worker``.
         group: Number of its all-reduce group.
-        communicator: What carries its collective.
+        communicator: The carrier of its collective.
         compressor: Its encoder and decoder.
         staleness: How many steps the fastest worker may be ahead; None without a server.
         partition: How the variable is split, ``2 x 1``; None if it is whole.
         shape: The shard's shape; None without a graph.
         size_bytes: Bytes of its value; None without a graph.
         is_sparse: Whether its gradient is rows and their numbers; None without a graph.
-        sent_bytes: By host, what it sends per step for this shard; None without a graph.
+        sent_bytes: By host, the bytes that it sends per step for this shard; None without a graph.
     """
 
     variable: str
@@ -126,13 +126,13 @@ class Explanation:
         id: The strategy's identity.
         builder: The builder that made it.
         replicas: The devices that hold a copy of the graph.
-        communicator: What carries the batch size, the loss and the metrics.
+        communicator: The carrier of the batch size, the loss and the metrics.
         rows: One per shard, in the strategy's order.
         num_variables: Number of variables.
         num_shards_by_synchronizer: Number of shards of each kind.
         num_shards_by_destination: Number of shards on each parameter server.
         num_groups: Number of all-reduce groups.
-        cost: What a step sends; None without a graph.
+        cost: The bytes that a step sends; None without a graph.
         problems: Why the strategy does not fit; None without a graph.
         exchanged: The tensors that replicas exchange before gradients, the largest first; None if no run has kept them.
         has_tiles: Whether replicas compute with parts of any variable.

@@ -13,9 +13,9 @@ class Problem:
     Attributes:
         variable: The variable it is about; None if it is about the graph or about several.
         aspect: Which part of the strategy.
-        given: What the strategy says.
-        allowed: What it could say.
-        reason: Why.
+        given: The value in the strategy.
+        allowed: The allowed values.
+        reason: Why only these are allowed.
 
     Example:
         >>> print(Problem("w", "staleness", "-1", "at least 0", "it counts steps"))

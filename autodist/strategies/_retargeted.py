@@ -72,7 +72,7 @@ def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
         spec: The other cluster.
 
     Raises:
-        StrategyError: What is tiled can't be cut into as many parts as there are replicas.
+        StrategyError: A tiled variable can't be cut into as many parts as there are replicas.
 
     Example:
         >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable

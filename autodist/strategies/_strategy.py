@@ -132,7 +132,7 @@ class Strategy:
     Two strategies are equal if they say the same, whatever built them.
 
     Attributes:
-        graph: What holds for the whole graph.
+        graph: The settings for the whole graph.
         variables: One config per trainable variable.
         builder: The builder and its parameters; for people only.
 

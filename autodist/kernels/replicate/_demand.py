@@ -23,8 +23,8 @@ class NodeDemand:
 
     Attributes:
         analysis: The step.
-        worker: What is computed once per worker.
-        replica: What is computed once per replica.
+        worker: The nodes that are computed once per worker.
+        replica: The nodes that are computed once per replica.
         cuts: The tensors that are joined, each with the scaling by which they are.
         inexact: By node whose joined value differs from that of one device, the scaling by which it is joined.
         intermediate: Marks whose gradients replicas compute with.

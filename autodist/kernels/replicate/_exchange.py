@@ -40,7 +40,7 @@ class Exchanges:
         self._tiles = TileExchanges(nodes, plan, out, layout, point)
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
-        """The tensors of the target: one for what is whole, else one per local replica.
+        """The tensors of the target layout: one if it is whole, else one per local replica.
 
         Args:
             exchange: The tensor, with its layouts before and after.
@@ -66,7 +66,7 @@ class Exchanges:
     # From whole tensors ----------------------------------------------------------------------------------------------
 
     def _rows_of(self, tensor: str, cut: Cut, value: str, replica: int) -> str:
-        """A replica's rows of what its worker has."""
+        """A replica's rows of a tensor that its worker has whole."""
         dtype, name = tensor_dtype(self._nodes, tensor), f"replica_{replica}/autodist/part/{_label(tensor)}"
         name = f"{name}/{cut.dim}_{cut.outer}_{cut.inner}"
         if cut.outer == 1:

@@ -35,7 +35,7 @@ class MaskedRows:
         """The numbers, counted from the part's first row; of others, what does no harm.
 
         Args:
-            node: What takes them.
+            node: The node that takes them.
             way: How it is cut.
             given: The numbers of rows of the whole.
             replica: Which local replica.
@@ -80,7 +80,7 @@ class MaskedRows:
 
         Args:
             node: The lookup.
-            looked_up: What its copy finds.
+            looked_up: The rows that its copy finds.
             replica: Which local replica.
         """
         table, dtype = data_inputs(node)[0], tensor_dtype(self._nodes, node.name)

@@ -28,7 +28,7 @@ def refuse_apart(graph: TrainingGraph, demand: NodeDemand, error: NoPlanError) -
 
     Args:
         graph: The step.
-        demand: What it demands of replicas.
+        demand: The nodes that its replicas compute.
         error: Why they can't share it.
 
     Raises:

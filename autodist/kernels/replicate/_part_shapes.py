@@ -238,7 +238,7 @@ class _Check:
                 self._refuse(what, name, PICKED)
 
     def _check_bodies(self, node: Any, operation: Any, outer: str) -> None:
-        """Look into control flow, whose functions get the shapes of what goes into them."""
+        """Check the functions of control flow, with the shapes of their arguments."""
         inputs, found = operation.inputs, []
         for function in called_functions(node):
             body = list(self.bodies.nodes(function.name).values())

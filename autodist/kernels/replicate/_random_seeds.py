@@ -19,7 +19,7 @@ _SPREAD = 0x9E3779B97F4A7C15
 
 
 class ReplicaSeeds:
-    """Changes copies of random ops, and of what calls functions that have some.
+    """Changes copies of random ops, and of nodes that call functions with such ops.
 
     Args:
         out: Where to add nodes.

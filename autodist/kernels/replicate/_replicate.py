@@ -134,7 +134,7 @@ class Replicate(Kernel):
         return None
 
     def _check_exact(self, demand: NodeDemand) -> None:
-        """See that replicas may share the step tensor by tensor."""
+        """Check that replicas may share the step tensor by tensor."""
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
             raise NoPlanError("replicas combine the gradients of their own losses")
 
@@ -165,13 +165,13 @@ class Replicate(Kernel):
 
 
 def _check_parts(tiled: TiledVariables, layout: Layout) -> None:
-    """See that each replica of a group has one part of each tiled variable."""
+    """Check that each replica of a group has one part of each tiled variable."""
     if tiled.parts * layout.groups != layout.num_replicas:
         raise NoPlanError(f"variables are cut into {tiled.parts} parts, by steps with other groups of replicas")
 
 
 class _Copier:
-    """Builds the replicated graph from what is demanded."""
+    """Builds the replicated graph from the demanded nodes."""
 
     def __init__(self, kernel: Replicate, graph: DistributedGraph, analysis: StepAnalysis, demand: NodeDemand) -> None:
         self.kernel = kernel
@@ -278,10 +278,10 @@ class _Copier:
         self.out.add("Identity", f"replica_{replica}/{name}", [drawn], T=dtype, device=copy.device)
 
     def _given(self, copy: Any, name: str, replica: int) -> str:
-        """Have a replica's copy of an input take what is fed, or else what is borrowed; returns what to feed.
+        """Have a replica's copy of an input take the feed, or else the borrowed rows; returns the placeholder to feed.
 
         Nothing but the copy may take it: a node that waits for a ``PlaceholderWithDefault`` has TensorFlow compute the
-        default even if it is fed, and what is borrowed then has not been.
+        default even if it is fed, and then the borrowed rows have not been fed.
         """
         inputs = [self.borrowed[name][1]]
         given = self.copies.clone(copy, _given_name(name, replica), inputs, device=copy.device, without=())

@@ -19,7 +19,7 @@ def compare_batches(out: NodeList, world_size: int, after: str, joined: Callable
     Args:
         out: Where to add nodes.
         world_size: Number of workers.
-        after: What the numbers wait for, so that they travel with other state.
+        after: The node that the numbers wait for, so that they travel with other state.
         joined: Adds the sum of a pair over all workers; takes a label and the pair.
 
     Returns:

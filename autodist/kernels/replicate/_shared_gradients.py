@@ -20,7 +20,7 @@ class SharedGradients:
         plan: How replicas share it.
         out: Where to add nodes.
         workers: This worker among all.
-        exchanges: What brings tensors into other layouts.
+        exchanges: Adds the nodes that bring tensors into other layouts.
         value: The tensors of this worker that are one in a layout.
         groups: Where groups of replicas meet; None where there is one.
     """

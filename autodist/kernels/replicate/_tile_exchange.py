@@ -47,7 +47,7 @@ class TileExchanges:
         self._count = len(layout.local_replicas)
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
-        """The tensors of the target: one for what is whole, else one per local replica."""
+        """The tensors of the target layout: one if it is whole, else one per local replica."""
         tensor, source, target = exchange.tensor, exchange.source, exchange.target
         if isinstance(source, Tile) and isinstance(target, Whole):
             return [self._gathered(tensor, source, values)]
@@ -77,7 +77,7 @@ class TileExchanges:
         return f"{tensor.replace(':', '_')}/tile_{tile.dim}"
 
     def _part_of(self, tensor: str, tile: Tile, value: str, replica: int) -> str:
-        """A replica's part of what its worker has."""
+        """A replica's part of a tensor that its worker has whole."""
         dtype, rank = tensor_dtype(self._nodes, tensor), self._rank(tensor)
         name = f"replica_{replica}/autodist/part/{self._label(tensor, tile)}"
         first, last = self._bounds(tensor, tile, self._layout.first_replica + replica)

@@ -64,7 +64,7 @@ def find_directly(editor: GraphEditor, handles: Iterable[str], device: str) -> N
 
 
 class FunctionRequests:
-    """Has functions ask for what they read of other workers' variables.
+    """Has functions ask for the values and rows that they read of other workers' variables.
 
     Args:
         editor: Editor of the graph that calls them; those that ask are added to its library.
@@ -144,7 +144,7 @@ class FunctionRequests:
             function.ret[output] = renamed.get(tensor, tensor)
 
     def _ask(self, function: Any, node: Any, found: _Handle) -> None:
-        """Make a node of a function the question for what it reads."""
+        """Replace a node of a function that reads a variable by a question for its result."""
         import tensorflow as tf
 
         handle, owner = found

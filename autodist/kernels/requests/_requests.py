@@ -1,4 +1,4 @@
-"""Requests: a worker asks other workers for what its graph has on their devices.
+"""Requests: a worker asks other workers to run the nodes of its graph that are on their devices.
 
 Streams carry what every step exchanges at the same place. Workers ask for the rest when they need it: places in the
 queues of servers that apply updates alongside the steps; values and rows that are read after an update, in a loop, or
@@ -27,7 +27,7 @@ _ALONE = frozenset({"QueueDequeueV2", "ReadVariableOp"})
 
 @dataclass(frozen=True)
 class Requests(Kernel):
-    """Ask other workers for what would run on their devices.
+    """Asks other workers for the results of nodes that would run on their devices.
 
     Attributes:
         step: Name of the compiled step, part of the questions' names.

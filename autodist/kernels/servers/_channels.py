@@ -13,7 +13,7 @@ from autodist.graph import NodeList
 from autodist.transport import register
 
 BEFORE_GRADIENTS = -(1 << 20)
-"""Added to the priority of what a worker waits for before it computes.
+"""Added to the priority of messages that a worker waits for before it computes.
 
 Else the gradients of a worker that has its values already would delay the values, and so the gradients, of others.
 """

@@ -62,7 +62,7 @@ class ProxyWriter:
     Args:
         nodes: Where to add nodes.
         layout: The workers.
-        variables: Those of the step.
+        variables: The variables of the step.
         container: Resource container of the variables.
     """
 

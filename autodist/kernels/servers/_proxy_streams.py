@@ -17,7 +17,7 @@ class ProxyStreams:
     Args:
         nodes: Where to add nodes.
         layout: The workers.
-        variables: Those of the step.
+        variables: The variables of the step.
         container: Resource container of the variables.
         analysis: Analysis of the step before servers have their places in it.
         step: Name of the compiled step, part of the streams' names.

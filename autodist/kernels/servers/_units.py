@@ -18,7 +18,7 @@ class ServedUnit:
     """Variables with one destination, updated together, and their slots.
 
     Attributes:
-        name: That of the first variable, in alphabetical order.
+        name: The name of the first variable, in alphabetical order.
         variables: Names of the trainable variables.
         slots: Names of the other variables that are written from their gradients.
         synchronizer: How they are synchronized; equal for all, local proxies aside.

@@ -35,7 +35,7 @@ _SEGMENT_COUNT = 2  # the input of UnsortedSegmentSum that holds the number of r
 
 @dataclass(frozen=True)
 class ShardedVariable:
-    """A variable that is cut into shards, with what is cut along with it.
+    """A variable that is cut into shards, with the slots and the update that are cut along with it.
 
     Attributes:
         number: Unlike that of any other cut variable.
@@ -82,7 +82,7 @@ class VariableSharding:
 
     Args:
         analysis: The graph.
-        cuts: What to cut, without obstacles.
+        cuts: The variables to cut, which have no obstacles.
     """
 
     def __init__(self, analysis: StepAnalysis, cuts: Sequence[ShardedVariable]) -> None:

@@ -92,7 +92,7 @@ class ScoredProposals:
 
 
 class Searcher(abc.ABC):
-    """Proposes strategies that a simulator thinks well of (thesis 8.3.2). Has no files and no clock.
+    """Proposes strategies that a simulator ranks high (thesis 8.3.2). It uses no files and no clock.
 
     Args:
         space: The space that it searches.

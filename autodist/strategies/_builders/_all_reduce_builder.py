@@ -34,7 +34,7 @@ class AllReduce(CheckedBuilder):
 
     Attributes:
         chunk_size: How many variables a group holds at most, >= 1.
-        communicator: What carries the collectives; ``auto`` takes the fastest that is installed.
+        communicator: The carrier of the collectives; ``auto`` takes the fastest that is installed.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
         chunk_bytes: How many bytes a group holds at most, >= 1; a larger variable is alone.
     """

@@ -30,7 +30,7 @@ class Horovod(CheckedBuilder):
     Attributes:
         fusion_bytes: The most bytes of a fused buffer, >= 1; Horovod's own default, 64 MB.
         compressor: Encoder of the gradients that it can encode; Horovod has ``FP16``.
-        communicator: What carries the collectives; ``auto`` takes Horovod where it is built, else the fastest.
+        communicator: The carrier of the collectives; ``auto`` takes Horovod where it is built, else the fastest.
     """
 
     name: ClassVar[str] = "Horovod"

@@ -42,7 +42,7 @@ class Parallax(ServerBuilder):
         chunk_size: How many dense variables a group holds at most, >= 1.
         max_shards: The most shards of one variable, >= 1; None is the number of servers.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
-        communicator: What carries all-reduces; ``auto`` takes the fastest that is installed. Messages to and from
+        communicator: The carrier of all-reduces; ``auto`` takes the fastest that is installed. Messages to and from
             servers always use ``tcp``, AutoDist's own library.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
     """

@@ -37,7 +37,7 @@ class PartitionedAR(CheckedBuilder):
 
     Attributes:
         chunk_size: How many shards a group holds at most, >= 1.
-        communicator: What carries the collectives; ``auto`` takes the fastest that is installed.
+        communicator: The carrier of the collectives; ``auto`` takes the fastest that is installed.
         max_shards: The most shards of one variable, >= 1; None is the number of hosts.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.

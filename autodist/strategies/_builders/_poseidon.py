@@ -52,7 +52,7 @@ class Poseidon(ServerBuilder):
             same variables with batches of other sizes need one K.
         part_bytes: Size of a part on servers in bytes, >= 1; rows are never cut. Poseidon's own default is 2 MB.
         max_shards: The most parts of one variable, >= 1; where ``part_bytes`` makes more, they are larger.
-        communicator: What carries factors; ``auto`` takes the fastest that is installed. Messages to and from servers
+        communicator: The carrier of factors; ``auto`` takes the fastest that is installed. Messages to and from servers
             always use ``tcp``, AutoDist's own library.
     """
 

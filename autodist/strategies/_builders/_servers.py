@@ -113,7 +113,7 @@ def spread(
     Ties are broken by name and shard, then by the order of the servers, so every process finds the same.
 
     Args:
-        units: What to place.
+        units: The units to place.
         servers: Devices.
         loads: By device, bytes that are there already.
     """

@@ -30,7 +30,7 @@ class SFB(CheckedBuilder):
 
     Attributes:
         chunk_size: How many of the other variables a group holds at most, >= 1.
-        communicator: What carries factors and groups; ``auto`` takes the fastest that is installed.
+        communicator: The carrier of factors and groups; ``auto`` takes the fastest that is installed.
         compressor: Encoder of the other gradients, such as ``FP16``; None sends them as they are.
     """
 

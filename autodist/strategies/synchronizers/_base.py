@@ -166,7 +166,7 @@ class Synchronizer(abc.ABC):
 
         Args:
             message: The shard's messages, before senders and receivers are known.
-            graph: What holds for the whole strategy.
+            graph: The strategy's settings for the whole graph.
             later_reads: How many reads of the value wait for something.
         """
 

@@ -18,7 +18,7 @@ class Choice:
     Attributes:
         synchronizer: The ``type`` of its synchronizer; of that of its first shard, if shards have several.
         partition: None leaves it whole.
-        communicator: Communicator of collectives, or of what a server gets and gives; None if nothing is chosen.
+        communicator: Carrier of collectives, or of messages to and from servers; None if none is chosen.
         transfer: Whether stations sum and fetch for whole hosts.
         local_proxy: Whether every worker reads a cached copy.
         sync: Whether a step waits for all gradients.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OnEveryWorker(Synchronizer):
-    """A synchronizer with a field ``communicator``, the name of what carries its collectives.
+    """A synchronizer with a field ``communicator``, the name of the carrier of its collectives.
 
     Example:
         >>> from autodist.strategies import AllReduceSynchronizer

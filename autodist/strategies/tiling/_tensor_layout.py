@@ -23,7 +23,7 @@ class TensorLayout:
 
     Attributes:
         dims: Per dim, the axes that cut it: the first into large parts, the next one these into smaller ones.
-        partial: The axes along which the tensor is the sum of what the devices hold.
+        partial: The axes along which devices hold terms of a sum that is the tensor.
 
     Example:
         >>> layout = TensorLayout((("host", "device"), ()), partial=("group",))
@@ -88,7 +88,7 @@ def layout_problems(name: str, layout: TensorLayout, shape: Sequence[int], mesh:
     """All reasons why a tensor can't lie so on a mesh.
 
     Args:
-        name: What the tensor is called in the sentences.
+        name: The name of the tensor in the sentences.
         layout: The layout.
         shape: The tensor's.
         mesh: The mesh.

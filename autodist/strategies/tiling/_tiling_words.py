@@ -30,7 +30,7 @@ class TiledBlock:
         shape: Shape of each.
         layout: How each lies.
         size_bytes: Size of all of them together, with the slots that lie as they do.
-        device_bytes: What a device keeps of them.
+        device_bytes: Bytes of them that a device keeps.
         why: Why they lie so.
         slots: How many slots each has that lie as it does.
 
@@ -62,8 +62,8 @@ class PlanDifference:
     Attributes:
         variable: The variable; None if it is about the plan.
         aspect: What differs.
-        a: What the first plan says; None if it says nothing.
-        b: What the second one says.
+        a: The value in the first plan; None if it has none.
+        b: The value in the second one, likewise.
     """
 
     variable: str | None
