@@ -56,14 +56,19 @@ def _cleaned(run_dir: Path, *, is_meant: bool) -> tuple[int, int, int]:
     everything = [path for path in run_dir.rglob("*") if path.is_file() or path.is_symlink()]
     number, size = _removed(ours, is_meant=is_meant)
     if is_meant:
-        folders = sorted((path for path in run_dir.rglob("*") if path.is_dir()), reverse=True)
-        for folder in (*folders, run_dir):
-            if not any(folder.iterdir()):
-                folder.rmdir()
+        _remove_folders(run_dir, ours)
         latest = run_dir.parent / "latest"
         if latest.is_symlink() and not latest.exists():
             latest.unlink()
     return number, size, len(everything) - len(ours)
+
+
+def _remove_folders(run_dir: Path, files: list[Path]) -> None:
+    """Remove a run's directory and the folders of its files, unless others have something in them."""
+    folders = {run_dir, run_dir / "logs", *(folder for path in files for folder in path.parents)}
+    for folder in sorted(folders, reverse=True):  # what is in a folder comes before it
+        if folder.is_relative_to(run_dir) and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _removed(paths: list[Path], *, is_meant: bool) -> tuple[int, int]:

@@ -1,11 +1,13 @@
 """Models that are saved where others have files, or save at the same moment."""
 
 import os
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 import autodist
+from autodist.runtime.checkpoints import _whole_models
 from autodist.runtime.checkpoints._whole_models import whole_model, whole_model_folder
 
 
@@ -53,3 +55,52 @@ def test_who_saves_the_same_model_at_the_same_time_writes_another_file(tmp_path)
         open(os.path.join(one, "one"), "w").close()
     assert sorted(os.listdir(folder)) == ["one", "other"]
     assert sorted(os.listdir(tmp_path)) == ["export", "model.keras"]
+
+
+def save_text(folder, text):
+    with whole_model_folder(folder) as new:
+        os.mkdir(new)
+        with open(os.path.join(new, "model"), "w") as file:
+            file.write(text)
+
+
+@pytest.fixture
+def without_exchange(monkeypatch):
+    """As on file systems that can't exchange two directories by one rename."""
+    monkeypatch.setattr(_whole_models, "_exchange", lambda one, other: False)
+
+
+def test_a_process_that_dies_while_there_is_no_directory_loses_nothing(without_exchange, tmp_path, monkeypatch):
+    folder = tmp_path / "export"
+    save_text(folder, "first")
+    (folder / "notes").write_text("mine")
+    rename = Path.rename
+
+    def dies(path, target):
+        if target == folder:
+            raise KeyboardInterrupt  # nor does what would put the old one back: the process is gone
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", dies)
+    with pytest.raises(KeyboardInterrupt):
+        save_text(folder, "second")
+    monkeypatch.setattr(Path, "rename", rename)
+    assert os.listdir(tmp_path) == [".autodist-previous-export"]
+    for text in ("third", "fourth"):
+        save_text(folder, text)
+        assert (folder / "model").read_text() == text
+        assert (folder / "notes").read_text() == "mine"
+    assert os.listdir(tmp_path) == ["export"]
+
+
+def test_directories_that_only_look_like_ours_stay(without_exchange, tmp_path):
+    folder = tmp_path / "export"
+    own = [tmp_path / name for name in (".previous-export", ".unfinished-export", ".autodist-previous-export")]
+    save_text(folder, "first")
+    for path in own:
+        path.mkdir()
+        (path / "mine").write_text("mine")
+    save_text(folder, "second")
+    assert (folder / "model").read_text() == "second"
+    assert [(path / "mine").read_text() for path in own] == ["mine"] * 3
+    assert len(os.listdir(tmp_path)) == 4

@@ -50,7 +50,7 @@ def test_saved_models_are_forced_to_the_disk(events, tmp_path):
             events.clear()
             save(model, tmp_path / name)
             target = tmp_path / name
-            unfinished = str(target.with_name(f".unfinished-{name}"))
+            unfinished = str(target.with_name(f".autodist-unfinished-{name}"))
             renamed = events.index(("renamed", unfinished))
             before = {path for event, path in events[:renamed] if event == "synced"}
             files = [path for path in target.rglob("*") if path.is_file()] if target.is_dir() else [target]

@@ -94,13 +94,15 @@ def test_clean_removes_what_is_ours_alone(shell, inside):
     bare, with_results, newest = ended(), ended(), ended()
     (with_results / "result.csv").write_text("1")
     (with_results / "logs" / "mine.txt").write_text("2")
+    (bare / "empty").mkdir()
+    (bare / "link").symlink_to("empty")
     told = inside("clean")
     assert told.stdout.count("would remove: ") == 3
     assert "`--yes` removes them" in told.stdout
     assert (bare / "status.json").is_file()
     told = inside("clean", "--keep", "1", "--yes").stdout
     assert f"removed: {with_results.name}, 3 files; 2 files of others stay\n" in told
-    assert not bare.exists()
+    assert sorted(path.name for path in bare.rglob("*")) == ["empty", "link"]
     assert (newest / "status.json").is_file()
     assert sorted(path.name for path in with_results.rglob("*")) == ["logs", "mine.txt", "result.csv"]
     with StatusKeeper(RunDirectory.create(), ["localhost"]) as status:

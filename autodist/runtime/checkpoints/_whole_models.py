@@ -2,8 +2,11 @@
 
 Whenever the process or the machine dies, the file or directory holds what it held before, or the new model: it is
 forced to the disk before the rename, and the rename after it. What is left of the new one besides is a
-`.unfinished-...`, over which the next one is written. Two processes that save the same model at once don't write into
-one file: the one that ends later has the last word.
+`.autodist-unfinished-...`, over which the next one is written. Two processes that save the same model at once don't
+write into one file: the one that ends later has the last word.
+
+A file system that can't exchange two directories has none of the name for a moment. If the process dies then, the old
+one is a `.autodist-previous-...`, which the next save puts back before it begins.
 """
 
 from __future__ import annotations
@@ -111,7 +114,7 @@ def whole_model_folder(path: str | os.PathLike[str]) -> Iterator[str]:
         yield os.fspath(path)
         return
     with _beside(target) as unfinished:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that died
         try:
             yield str(unfinished)
             _keep_others(target, unfinished)
@@ -126,8 +129,25 @@ def whole_model_folder(path: str | os.PathLike[str]) -> Iterator[str]:
 def _beside(target: Path) -> Iterator[Path]:
     """Where a model is until it is whole: a fixed name, so that none is left twice, unless others save there."""
     with contextlib.ExitStack() as stack:
-        other = "" if _is_alone(target.parent, stack) else f"{secrets.token_hex(4)}-"
-        yield target.with_name(f".unfinished-{other}{target.name}")
+        is_alone = _is_alone(target.parent, stack)
+        if is_alone:
+            _put_back(target)
+        yield target.with_name(f".autodist-unfinished-{'' if is_alone else _token()}{target.name}")
+
+
+def _token() -> str:
+    return f"{secrets.token_hex(4)}-"
+
+
+def _put_back(target: Path) -> None:
+    """Give a directory its name again, if the process that was about to replace it died while there was none."""
+    previous = _previous(target)
+    if previous.is_dir() and not target.exists():
+        previous.rename(target)
+
+
+def _previous(target: Path) -> Path:
+    return target.with_name(f".autodist-previous-{target.name}")
 
 
 def _is_alone(directory: Path, stack: contextlib.ExitStack) -> bool:
@@ -169,12 +189,13 @@ def _put(new: Path, target: Path) -> None:
     if not target.exists():
         new.rename(target)
     elif not _exchange(new, target):
-        previous = target.with_name(f".previous-{target.name}")
-        shutil.rmtree(previous, ignore_errors=True)
+        previous = _previous(target)
+        if previous.exists():  # of a process that died, or of another one that saves now: it may be all there is
+            previous = previous.with_name(f".autodist-previous-{_token()}{target.name}")
         target.rename(previous)  # a file system that can't exchange them: for a moment there is none of this name
         try:
             new.rename(target)
-        except OSError:
+        except BaseException:
             previous.rename(target)
             raise
         shutil.rmtree(previous)
