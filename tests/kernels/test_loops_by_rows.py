@@ -105,6 +105,32 @@ def highest_inside(x, w):
     return tf.cond(tf.reduce_sum(w) > 100.0, lambda: tf.reduce_sum(x), lambda: tf.reduce_max(x)) * x[:, 0] @ w
 
 
+def lengths_of(x):
+    """How many steps of time each example has, and how many the longest of the batch has, as data decide."""
+    lengths = 1 + tf.reduce_sum(tf.cast(x[..., 0] > 0.4, tf.int32), 1)
+    return lengths, tf.reduce_max(lengths)
+
+
+def cut_to_the_longest(x, w):
+    """A loop over so many: the backward pass says of what shape each step is, by the shape of them all."""
+    lengths, longest = lengths_of(x)
+    steps = tf.transpose((x @ w)[:, :longest], [1, 0, 2])
+    masks = tf.transpose(tf.sequence_mask(lengths, longest))
+
+    def turn(state, given):
+        step, mask = given
+        return tf.where(mask[:, None], tf.tanh(step + state @ w), state)
+
+    return tf.foldl(turn, (steps, masks), tf.zeros([tf.shape(x)[0], WIDTH]))
+
+
+def each_as_long_as_the_longest(x, w):
+    """One whose steps have that length besides the batch's."""
+    _, longest = lengths_of(x)
+    steps = tf.transpose((x @ w)[:, :longest], [2, 0, 1])
+    return tf.foldl(lambda state, step: tf.tanh(step + state), steps, tf.zeros([tf.shape(x)[0], longest]))
+
+
 PROGRAMS = {
     "reduced inside": (reduced_inside, False),
     "highest inside": (highest_inside, False),
@@ -148,6 +174,14 @@ def test_loops_and_branches(name, loss):
     found = loops_of(step, sequences(0))
     assert found
     assert all(found) is by_rows
+
+
+@pytest.mark.parametrize(("program", "by_rows"), [(cut_to_the_longest, True), (each_as_long_as_the_longest, False)])
+def test_lengths_that_data_decide(program, by_rows):
+    w = tf.Variable(START, name="w")
+    step = step_of(program, squares, w)
+    check(step, [[sequences(0)], [sequences(1)]], SIZES, w)
+    assert any(loops_of(step, sequences(0))) is by_rows
 
 
 LAYERS = {

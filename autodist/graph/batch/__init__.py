@@ -15,6 +15,7 @@ from autodist.graph.batch._rows import (
     Size,
     Value,
 )
+from autodist.graph.batch._sizes import EntriesOf
 from autodist.graph.batch._table import RULES
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "SCALING_OF",
     "SYNCHRONIZED",
     "Batch",
+    "EntriesOf",
     "Follower",
     "Kind",
     "Rows",

@@ -15,17 +15,17 @@ from autodist.graph.operators import LONGEST, Passes, meaning, passes_on
 Entries = tuple[Size, ...] | None
 
 
-class Sizes:
+class EntriesOf:
     """The entries of vectors of whole numbers, computed on demand.
 
     Args:
         nodes: The graph, or the body of a function.
-        value: Gives the facts about a tensor.
+        shape_of: The entries of the shape of a tensor.
     """
 
-    def __init__(self, nodes: Mapping[str, Any], value: Callable[[str], Value]) -> None:
+    def __init__(self, nodes: Mapping[str, Any], shape_of: Callable[[str], Entries]) -> None:
         self._nodes = nodes
-        self._value = value
+        self.shape_of = shape_of
         self._found: dict[str, Entries] = {}
 
     def of(self, tensor: str) -> Entries:
@@ -45,6 +45,19 @@ class Sizes:
         numbers = meaning(node.op).numbers
         return None if numbers is None else numbers(_Inputs(self, node.attr, data_inputs(node)), index)
 
+
+class Sizes(EntriesOf):
+    """The same, where a number of examples is a multiple of it.
+
+    Args:
+        nodes: The graph, or the body of a function.
+        value: What is known of a tensor.
+    """
+
+    def __init__(self, nodes: Mapping[str, Any], value: Callable[[str], Value]) -> None:
+        super().__init__(nodes, self._shape_of)
+        self._value = value
+
     def is_of_batch(self, tensor: str) -> bool:
         """Whether numbers are computed from how many examples there are, not from how many of them data select."""
         stack, passed = [split_tensor(tensor)[0]], set()
@@ -63,8 +76,7 @@ class Sizes:
             stack.extend(sources)
         return True
 
-    def shape_of(self, tensor: str) -> Entries:
-        """The entries of the shape of a tensor."""
+    def _shape_of(self, tensor: str) -> Entries:
         shape = tensor_shape(self._nodes, tensor)
         if shape is None:
             return None
@@ -78,7 +90,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class _Inputs:
-    sizes: Sizes
+    sizes: EntriesOf
     attributes: Any
     tensors: list[str]
 

@@ -39,8 +39,8 @@ class Sizes(Protocol):
     def shape(self, tensor: str) -> tuple[int | None, ...] | None:
         """The shape of a tensor, as far as it is known."""
 
-    def numbers(self, tensor: str) -> Any:
-        """The value of a small tensor that depends on sizes alone."""
+    def entries(self, tensor: str) -> tuple[Any, ...] | None:
+        """The entries of a vector of whole numbers, each None that data decide; None where nothing is known."""
 
 
 def is_flow(node: Any) -> bool:
@@ -106,13 +106,13 @@ class Flows:
             return followed[tensor]
         if tensor_dtype(self._nodes, tensor) in ("variant", "resource"):
             return None
-        shape, numbers = sizes.shape(tensor), sizes.numbers(tensor)
+        shape, entries = sizes.shape(tensor), sizes.entries(tensor)
         if shape is None:
             return Kind.MET
         multiples = [d for d, length in enumerate(shape) if length is not None and length and length % sizes.size == 0]
         if multiples:
             return Rows(multiples[0]) if [shape[d] for d in multiples] == [sizes.size] else Kind.MET
-        if numbers is not None and numbers.dtype.kind in "iu" and ((numbers > 0) & (numbers % sizes.size == 0)).any():
+        if any(entry and entry > 0 and entry % sizes.size == 0 for entry in entries or ()):
             return Kind.SIZE
         return None
 

@@ -22,10 +22,11 @@ from autodist.graph._graph_def import (
     node_of,
     output_types,
     split_tensor,
+    tensor_dtype,
     tensor_name,
     topological_order,
 )
-from autodist.graph.batch import Kind, Value
+from autodist.graph.batch import EntriesOf, Kind, Value
 from autodist.graph.layouts._base import Dim, Multiple, Shape
 from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._sized_steps import SizeProgram, Variables, sized_shapes, sized_step
@@ -121,6 +122,7 @@ class Inference:
 
     def _infer(self, sized: Any, numbers: dict[str, np.ndarray]) -> None:
         self._shapes = sized_shapes(sized, numbers, self._opened)
+        self._entries = EntriesOf(self._nodes, self.shape)
         self._numbers = self._computed()
         if self._flows:
             self.followed = self._flows.followed(self)
@@ -155,6 +157,14 @@ class Inference:
         name, index = split_tensor(tensor)
         return self._numbers.get(f"{name}:{index}")
 
+    def entries(self, tensor: str) -> tuple[Any, ...] | None:
+        """The entries of a vector of whole numbers, each None that data decide; None where nothing is known."""
+        found = self.numbers(tensor)
+        if found is not None:
+            return tuple(found.reshape(-1).tolist()) if found.dtype.kind in "iu" else None
+        is_known = node_of(tensor) in self._nodes and _is_whole_number(tensor_dtype(self._nodes, tensor))
+        return self._entries.of(tensor) if is_known else None
+
     def _computed(self) -> dict[str, np.ndarray]:
         """The values of nodes that compute from shapes and constants."""
         found: dict[str, np.ndarray] = {}
@@ -167,6 +177,8 @@ class Inference:
                 found.update({f"{name}:{k}": value for k, value in enumerate(values)})
             elif self._is_of_sizes(node, known):
                 program.add(node, len(self._shapes[name]))
+            elif (value := self._of_known_entries(node)) is not None:
+                found[f"{name}:0"] = value
             else:
                 continue
             known.add(name)
@@ -187,6 +199,15 @@ class Inference:
             return [np.array(len(known[0]), np.int32)]
         dtype = np.int64 if node.attr["out_type"].type == 9 else np.int32
         return [np.array(prod(shape) if node.op == "Size" else shape, dtype) for shape in known]
+
+    def _of_known_entries(self, node: Any) -> np.ndarray | None:
+        """The value of what leaves those entries of a shape aside that data decide."""
+        shapes, given = self._shapes[node.name], map(self.shape, data_inputs(node))
+        if len(shapes) != 1 or any(shape is None or None in shape or len(shape) > 1 for shape in (*shapes, *given)):
+            return None
+        dtype = tensor_dtype(self._nodes, node.name)
+        found = self._entries.of(node.name) if _is_whole_number(dtype) else None
+        return None if found is None or None in found else np.array(found if shapes[0] else found[0], dtype)
 
     def _is_of_sizes(self, node: Any, known: set[str]) -> bool:
         import tensorflow as tf
@@ -219,6 +240,10 @@ def many_rows(batch_size: int | None) -> tuple[int, ...]:
     least = batch_size or 0
     many = _MANY * max(1, -(-least // _MANY))
     return (many, *(size for size in _FEWER if size >= least), *([least] if least > 1 else []))
+
+
+def _is_whole_number(dtype: str) -> bool:
+    return dtype in ("int32", "int64")
 
 
 def _scaled(value: np.ndarray, before: int, after: int) -> np.ndarray:
