@@ -142,8 +142,16 @@ class StepInput:
 
 @dataclass(frozen=True)
 class Output:
-    """One tensor that the step returns."""
+    """One tensor that the step returns.
+
+    Attributes:
+        tensor: Its name.
+        shape: Static shape, ``None`` for unknown dims.
+        dtype: NumPy name of the element type.
+        composite: Which result of the step it is a component of, if that is a sparse or ragged tensor.
+    """
 
     tensor: str
     shape: tuple[int | None, ...] | None
     dtype: str
+    composite: int | None = None

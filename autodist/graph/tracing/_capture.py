@@ -30,7 +30,8 @@ from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
 from autodist.graph.tracing._fixed_rank import settle_squeezed_dims, squeezing_known_dims
 from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph.tracing._hoist import hoist_reads
-from autodist.graph.tracing._inline import inline_calls, resolved
+from autodist.graph.tracing._inline import inline_calls
+from autodist.graph.tracing._outputs import outputs_of
 from autodist.graph.tracing._refusals import (
     JoinInsideError,
     foreign_resource,
@@ -159,7 +160,7 @@ def _described(
     if sum_up_means(analysis):
         analysis = StepAnalysis(flat, [v.handle for v in bare], batch)
     refuse_joins_in_control_flow(analysis, lines.of)
-    outputs = tuple(_output(tensor, aliases) for tensor in tracing.outputs)
+    outputs = outputs_of(tracing, aliases)
     _drop_output_controls(analysis, outputs)
     inner = {id(handle): placeholder.op.name for handle, placeholder in tracing.captures}
     gradient_handles = {k: inner[id(handle)] for k, handle in enumerate(marked) if id(handle) in inner}
@@ -338,11 +339,6 @@ def _drop_devices(flat: Any) -> None:
 def _step_input(tensor: Any, is_split: bool) -> StepInput:
     shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
     return StepInput(tensor.name, is_split, shape, tensor.dtype.name)
-
-
-def _output(tensor: Any, aliases: dict[str, str]) -> Output:
-    shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
-    return Output(resolved(tensor.name, aliases), shape, tensor.dtype.name)
 
 
 def _lines_of_interest(

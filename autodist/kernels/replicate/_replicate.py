@@ -38,6 +38,7 @@ from autodist.kernels.replicate._counter_based import CounterBasedRandom
 from autodist.kernels.replicate._demand import NodeDemand
 from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._joins import ROWS, TOTAL, ReplicaJoins, with_layers
+from autodist.kernels.replicate._local_outputs import with_whole_composites
 from autodist.kernels.replicate._not_shared import (
     counted_draws,
     refuse_apart,
@@ -202,10 +203,12 @@ class _Copier:
         self.copies.extend(self.out.nodes)
         graph_def = self.copies.finish()
         found = warnings_of(self.kernel.graph, self.demand, self.kernel.gradient_reduction)
+        outputs = tuple(self._worker_tensor(tensor) for tensor in self.source.outputs)
+        local_outputs = tuple(self._local_tensor(tensor) for tensor in self.source.outputs)
         return self.source.replace(
             graph_def=graph_def,
-            outputs=tuple(self._worker_tensor(tensor) for tensor in self.source.outputs),
-            local_outputs=tuple(self._local_tensor(tensor) for tensor in self.source.outputs),
+            outputs=outputs,
+            local_outputs=with_whole_composites(self.kernel.graph.outputs, outputs, local_outputs),
             effects=self._effects(),
             feeds=self._feeds(),
             borrowed=tuple(self.borrowed.get(node_of(g.tensor), (None,))[0] for g in self.kernel.graph.inputs),

@@ -49,6 +49,7 @@ from autodist.kernels.replicate._filled_rows import FilledRows
 from autodist.kernels.replicate._group_joins import GROUP_TOTAL, GroupJoins
 from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._joins import ROWS, ROWS_POINT, TOTAL, with_layers
+from autodist.kernels.replicate._local_outputs import with_whole_composites
 from autodist.kernels.replicate._masked_rows import MaskedRows
 from autodist.kernels.replicate._moments import MomentsOfReplicas
 from autodist.kernels.replicate._only_rows import only_rows
@@ -105,13 +106,14 @@ class _Builder:
             self.graph, self.plan, self.out, self.layout, self.exchanges, self._value, self.groups
         )
         self.points.extend(gradients.points())
+        outputs = tuple(self._value(tensor, WHOLE)[0] for tensor in self.source.outputs)
         local_outputs = tuple(self._local(tensor) for tensor in self.source.outputs)
         self.editor.extend(self.out.nodes)
         graph_def = self.editor.finish()
         return self.source.replace(
             graph_def=graph_def,
-            outputs=tuple(self._value(tensor, WHOLE)[0] for tensor in self.source.outputs),
-            local_outputs=local_outputs,
+            outputs=outputs,
+            local_outputs=with_whole_composites(self.graph.outputs, outputs, local_outputs),
             effects=(*self.checks, *(e for n in self.source.effects for e in self.copies[n])),
             feeds=tuple(self._feeds(given) for given in self.graph.inputs),
             borrowed=(None,) * len(self.graph.inputs),

@@ -1,0 +1,31 @@
+"""What a step returns, tensor by tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autodist.graph._variables import Output
+from autodist.graph.tracing._inline import resolved
+
+
+def outputs_of(tracing: Any, aliases: dict[str, str]) -> tuple[Output, ...]:
+    """The tensors that a step returns, in flattened order, those of sparse and ragged ones together.
+
+    Args:
+        tracing: The graph of the traced function.
+        aliases: By tensor of it, the one that it is called now.
+    """
+    import tensorflow as tf
+
+    composites: list[int | None] = []
+    for k, leaf in enumerate(tf.nest.flatten(tracing.structured_outputs)):
+        parts = [part for part in tf.nest.flatten(leaf, expand_composites=True) if tf.is_tensor(part)]
+        composites.extend([k if leaf is not parts[0] else None] * len(parts) if parts else [])
+    return tuple(
+        _output(tensor, composite, aliases) for tensor, composite in zip(tracing.outputs, composites, strict=True)
+    )
+
+
+def _output(tensor: Any, composite: int | None, aliases: dict[str, str]) -> Output:
+    shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
+    return Output(resolved(tensor.name, aliases), shape, tensor.dtype.name, composite)
