@@ -75,6 +75,7 @@ DIFFERENT = {
     "as_list": lambda x, y, w: total(x, y, w) / (x.shape.as_list()[0] or 1),
     "tuple": lambda x, y, w: total(x, y, w) / ((*x.shape, 1)[0] or 1),
     "num_elements": lambda x, y, w: total(x, y, w) / (x.shape.num_elements() or 1),
+    "transposed": lambda x, y, w: total(x, y, w) / (tf.transpose(x).shape[1] or 1),
     "compared": compared,
 }
 ALIKE = {

@@ -45,7 +45,7 @@ class RowCounts:
         """The answer of a shape: TensorFlow's value, or the one that it would give if the number of rows were known."""
         import tensorflow as tf
 
-        if not _is_open(shape) or not is_users(sys._getframe(2)):
+        if _open_dim(shape) is None or not is_users(sys._getframe(2)):
             return value
         known, line = told(self._known), line_of_caller()
         if line is None or isinstance(value, tf.TensorShape):
@@ -59,7 +59,10 @@ class RowCounts:
     def _known(self, given: Any) -> Any:
         import tensorflow as tf
 
-        return tf.TensorShape([self._rows, *given._dims[1:]]) if _is_open(given) else given
+        place = _open_dim(given)
+        if place is None:
+            return given
+        return tf.TensorShape([*given._dims[:place], self._rows, *given._dims[place + 1 :]])
 
 
 @contextlib.contextmanager
@@ -98,10 +101,13 @@ def noticing_row_counts(counts: RowCounts) -> Iterator[None]:
         yield
 
 
-def _is_open(shape: Any) -> bool:
+def _open_dim(shape: Any) -> int | None:
+    """The dim of a shape that may be the batch's: the first, or the only one that is not known."""
     import tensorflow as tf
 
-    return isinstance(shape, tf.TensorShape) and bool(shape._dims) and shape._dims[0] is None
+    dims = (isinstance(shape, tf.TensorShape) and shape._dims) or ()
+    places = [place for place, size in enumerate(dims) if size is None]
+    return places[0] if places[:1] == [0] or len(places) == 1 else None
 
 
 def answers_matter(identity: Identity, asked: RowCounts, answered: Callable[[], tuple[Identity, RowCounts]]) -> bool:
