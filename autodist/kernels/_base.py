@@ -132,6 +132,8 @@ class DistributedGraph:
         total: The tensor to feed with the size of the global batch where it is known without asking the others.
         batches: The placeholder of two numbers that represent the batch, and must be equal on all workers: else a
             step fails before it changes anything. None if workers do not wait for each other.
+        checks: Nodes that fail on all workers alike before the step changes anything. A server then sends nothing of
+            what follows an update, so whatever receives that has to wait for them.
         points: Where replicas meet.
         placement: By variable name, the TensorFlow device that holds it.
         initializers: Nodes to run once, before the first step: they set the variables that kernels have added.
@@ -162,6 +164,7 @@ class DistributedGraph:
     rows: str | None = None
     total: str | None = None
     batches: str | None = None
+    checks: tuple[str, ...] = ()
     points: tuple[SyncPoint, ...] = ()
     placement: dict[str, str] = field(default_factory=dict)
     initializers: tuple[str, ...] = ()

@@ -67,7 +67,7 @@ class ReplicaJoins:
         self.out = out
         self.points: list[SyncPoint] = []
         self.renamed: dict[str, str] = {}
-        self.same_batches: str | None = None
+        self.checks: tuple[str, ...] = ()
         self._graph = graph
         self._shapes = {v.name: v.shape for v in graph.variables}
         self._layout = graph.layout
@@ -89,9 +89,8 @@ class ReplicaJoins:
         else:
             self._shares.add_total(TOTAL, self._all_rows(local_rows))
             if self._layout.world_size > 1:
-                self.same_batches = compare_batches(
-                    self.out, self._layout.world_size, self._shares.total, self._joined_pair
-                )
+                total = self._shares.total
+                self.checks = (compare_batches(self.out, self._layout.world_size, total, self._joined_pair),)
         gradients, others = self._sorted_cuts()
         for tensor in others:
             if tensor in self.analysis.joined:

@@ -214,7 +214,8 @@ class _Copier:
             borrowed=tuple(self.borrowed.get(node_of(g.tensor), (None,))[0] for g in self.kernel.graph.inputs),
             rows=ROWS,
             total=TOTAL,
-            batches=None if self.joins.same_batches is None else BATCHES,
+            batches=BATCHES if self.joins.checks else None,
+            checks=self.joins.checks,
             points=with_layers(graph_def, self.joins.points),
             loss_meets=bool(self.analysis.dependence.meetings(self.demand.losses)),
             warnings=tuple(dict.fromkeys((*self.source.warnings, *found))),
@@ -244,8 +245,8 @@ class _Copier:
                 continue
             inputs = [self._worker_tensor(t) for t in data_inputs(self.analysis.nodes[name])]
             inputs += self._controls(name, None)
-            if self.joins.same_batches is not None and name in self.analysis.writes:
-                inputs.append(f"^{self.joins.same_batches}")
+            if name in self.analysis.writes:
+                inputs += [f"^{check}" for check in self.joins.checks]
             self.seeds.seed(self._copied(name, name, self.layout.main_device, inputs))
 
     def _copy_replica_nodes(self, replica: int) -> None:
@@ -319,7 +320,7 @@ class _Copier:
         return sorted(waits)
 
     def _effects(self) -> tuple[str, ...]:
-        found = [] if self.joins.same_batches is None else [self.joins.same_batches]
+        found = list(self.joins.checks)
         for name in self.source.effects:
             if name in self.demand.worker:
                 found.append(name)

@@ -120,6 +120,7 @@ class _Builder:
             rows=ROWS if self.has_batch else None,
             total=TOTAL if self.has_batch else None,
             batches=BATCHES if same else None,
+            checks=tuple(self.checks),
             points=with_layers(graph_def, self.points),
             exchanged=exchanged_in(self.graph, self.plan),
         )

@@ -274,7 +274,8 @@ class _Rewriting:
             if name not in self.deferred:
                 epochs, owner = range(self.num_epochs[name]), self.owners[name]
                 take = self.channels[name].take
-                tokens[name] = [take(*self._token(s, own, "take"), ["bool"], owner, ()) for s in epochs]
+                after = self.graph.checks
+                tokens[name] = [take(*self._token(s, own, "take"), ["bool"], owner, after) for s in epochs]
         return tokens
 
     def _updated(self, unit: str, tokens: Sequence[str]) -> list[str]:
@@ -298,9 +299,9 @@ class _Rewriting:
         return received
 
     def _sent_of(self, unit: str, epoch: int) -> list[str]:
-        """The makers of this worker's gradients of a unit, up to those of an epoch."""
+        """The makers of this worker's gradients of a unit, up to those of an epoch, and what lets its server update."""
         points = [point for point in self.points[unit] if self._epoch(unit, point) <= epoch]
-        return [node for point in points for node in self._own(unit, point)]
+        return [*(node for point in points for node in self._own(unit, point)), *self.graph.checks]
 
     def _sent_to(self, owner: int) -> list[str]:
         """The makers of this worker's gradients that go to a worker."""
@@ -318,7 +319,7 @@ class _Rewriting:
                 dtype = tensor_dtype(self.graph.nodes, self.graph.outputs[number])
                 channel = f"output_{number}_to_{self.layout.rank}"
                 outputs[number] = self.channels[name].take(
-                    channel, f"take_output_{number}", [dtype], self.owners[name], ()
+                    channel, f"take_output_{number}", [dtype], self.owners[name], self.graph.checks
                 )
         return tuple(outputs)
 
