@@ -1,4 +1,4 @@
-"""What a step returns, tensor by tensor."""
+"""The tensors that a step returns, in flattened order."""
 
 from __future__ import annotations
 

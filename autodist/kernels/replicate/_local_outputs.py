@@ -1,4 +1,4 @@
-"""What a step returns for batches that each worker brought itself."""
+"""The outputs of a step for batches that each worker brought itself."""
 
 from __future__ import annotations
 
