@@ -24,13 +24,14 @@ def traced(host, feeds, fetches, targets):
         nodes = [graph.get_operation_by_name(name) for name in targets]
         feed = dict(zip(feeds, values, strict=True))
         found = host._session.run([list(fetches), nodes], feed, options=options, run_metadata=metadata)[0]
-        traces.append(
-            {
-                node.node_name: (node.all_start_micros, node.all_start_micros + node.all_end_rel_micros)
-                for device in metadata.step_stats.dev_stats
-                for node in device.node_stats
-            }
-        )
+        if feeds:  # else values are read, between steps
+            traces.append(
+                {
+                    node.node_name: (node.all_start_micros, node.all_start_micros + node.all_end_rel_micros)
+                    for device in metadata.step_stats.dev_stats
+                    for node in device.node_stats
+                }
+            )
         return found
 
     return call
