@@ -45,7 +45,8 @@ class StreamValues(Kernel):
         """See the class."""
         if graph.layout.world_size == 1 or not self.strategy.graph.has_streams:
             return graph
-        return _Rewriting(graph, self._owners(graph), self.step).apply()
+        owners = self._owners(graph)
+        return _Rewriting(graph, owners, self.step).apply() if owners else graph
 
     def _owners(self, graph: DistributedGraph) -> dict[str, tuple[Variable, int]]:
         """By handle, the variables on servers without copies on the workers, each with the worker that serves it.
