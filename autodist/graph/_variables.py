@@ -148,7 +148,8 @@ class Output:
         tensor: Its name.
         shape: Static shape, ``None`` for unknown dims.
         dtype: NumPy name of the element type.
-        composite: Which result of the step it is a component of, if that is a sparse or ragged tensor.
+        composite: The number of the step's result that it is a component of, as of a sparse or ragged tensor; None if
+            the tensor is a result by itself.
     """
 
     tensor: str

@@ -106,13 +106,13 @@ def highest_inside(x, w):
 
 
 def lengths_of(x):
-    """How many steps of time each example has, and how many the longest of the batch has, as data decide."""
+    """The number of steps of time of each example, and of the longest one of the batch; data decide both."""
     lengths = 1 + tf.reduce_sum(tf.cast(x[..., 0] > 0.4, tf.int32), 1)
     return lengths, tf.reduce_max(lengths)
 
 
 def cut_to_the_longest(x, w):
-    """A loop over so many: the backward pass says of what shape each step is, by the shape of them all."""
+    """A loop over the longest example's steps; the backward pass takes each step's shape from the shape of all."""
     lengths, longest = lengths_of(x)
     steps = tf.transpose((x @ w)[:, :longest], [1, 0, 2])
     masks = tf.transpose(tf.sequence_mask(lengths, longest))
@@ -125,7 +125,7 @@ def cut_to_the_longest(x, w):
 
 
 def each_as_long_as_the_longest(x, w):
-    """One whose steps have that length besides the batch's."""
+    """A loop whose steps have the longest example's length and the batch's as dims."""
     _, longest = lengths_of(x)
     steps = tf.transpose((x @ w)[:, :longest], [2, 0, 1])
     return tf.foldl(lambda state, step: tf.tanh(step + state), steps, tf.zeros([tf.shape(x)[0], longest]))

@@ -121,12 +121,9 @@ class Holder:
             await asyncio.sleep(pause_s)
             self._reap_known()
         self._ending = None
-        left: set[asyncio.Future[Any]] = {asyncio.ensure_future(worker.reported()) for worker in self.workers.values()}
-        while left and not self._over.done():  # a launcher that listens gets all of it, however slowly
-            _, left = await asyncio.wait({*left, self._over}, return_when=asyncio.FIRST_COMPLETED)
-            left.discard(self._over)
-        if left:
-            await asyncio.wait(left, timeout=_LAST_WORDS_S)
+        reports = [asyncio.ensure_future(worker.reported()) for worker in self.workers.values()]
+        if reports:
+            await asyncio.wait(reports, timeout=None if not self._over.done() else _LAST_WORDS_S)
         return ending.left
 
     def _greet(self) -> None:

@@ -20,7 +20,7 @@ class EntriesOf:
 
     Args:
         nodes: The graph, or the body of a function.
-        shape_of: The entries of the shape of a tensor.
+        shape_of: Gives the entries of a tensor's shape.
     """
 
     def __init__(self, nodes: Mapping[str, Any], shape_of: Callable[[str], Entries]) -> None:
@@ -47,11 +47,11 @@ class EntriesOf:
 
 
 class Sizes(EntriesOf):
-    """The same, where a number of examples is a multiple of it.
+    """The entries of vectors of whole numbers, which may be multiples of the number of examples.
 
     Args:
         nodes: The graph, or the body of a function.
-        value: What is known of a tensor.
+        value: Gives the facts about a tensor.
     """
 
     def __init__(self, nodes: Mapping[str, Any], value: Callable[[str], Value]) -> None:

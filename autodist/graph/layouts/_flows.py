@@ -40,7 +40,7 @@ class Sizes(Protocol):
         """The shape of a tensor, as far as it is known."""
 
     def entries(self, tensor: str) -> tuple[Any, ...] | None:
-        """The entries of a vector of whole numbers, each None that data decide; None where nothing is known."""
+        """The entries of a vector of whole numbers, None for each that data decide; None if nothing is known."""
 
 
 def is_flow(node: Any) -> bool:

@@ -158,7 +158,7 @@ class Inference:
         return self._numbers.get(f"{name}:{index}")
 
     def entries(self, tensor: str) -> tuple[Any, ...] | None:
-        """The entries of a vector of whole numbers, each None that data decide; None where nothing is known."""
+        """The entries of a vector of whole numbers, None for each that data decide; None if nothing is known."""
         found = self.numbers(tensor)
         if found is not None:
             return tuple(found.reshape(-1).tolist()) if found.dtype.kind in "iu" else None
@@ -201,7 +201,7 @@ class Inference:
         return [np.array(prod(shape) if node.op == "Size" else shape, dtype) for shape in known]
 
     def _of_known_entries(self, node: Any) -> np.ndarray | None:
-        """The value of what leaves those entries of a shape aside that data decide."""
+        """The value of a node that takes only known entries of a shape, although data decide others; else None."""
         shapes, given = self._shapes[node.name], map(self.shape, data_inputs(node))
         if len(shapes) != 1 or any(shape is None or None in shape or len(shape) > 1 for shape in (*shapes, *given)):
             return None

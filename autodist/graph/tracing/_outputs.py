@@ -9,11 +9,11 @@ from autodist.graph.tracing._inline import resolved
 
 
 def outputs_of(tracing: Any, aliases: dict[str, str]) -> tuple[Output, ...]:
-    """The tensors that a step returns, in flattened order, those of sparse and ragged ones together.
+    """The tensors that a step returns, in flattened order; a sparse or ragged result has several.
 
     Args:
         tracing: The graph of the traced function.
-        aliases: By tensor of it, the one that it is called now.
+        aliases: By tensor of that graph, its name after calls were inlined.
     """
     import tensorflow as tf
 

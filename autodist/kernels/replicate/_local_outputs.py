@@ -8,14 +8,14 @@ from autodist.graph import Output
 
 
 def with_whole_composites(outputs: Sequence[Output], whole: Sequence[str], local: Sequence[str]) -> tuple[str, ...]:
-    """The rows of a worker, where a result has such; of a sparse or ragged one, if all of its components have.
+    """This worker's outputs: its own rows, except for sparse and ragged results that have a component without rows.
 
-    Those that say where its values are mostly belong to the whole batch: the values of some rows would not fit them.
+    Such a component mostly says where values are in the whole batch; the values of one worker's rows would not fit it.
 
     Args:
-        outputs: What the step returns.
-        whole: For each, that of the whole batch.
-        local: For each, the rows of this worker; the same if it has no rows.
+        outputs: The outputs of the step.
+        whole: By output, its tensor for the whole batch.
+        local: By output, its tensor with this worker's rows; the same tensor if the output has no rows.
     """
     triples = list(zip(outputs, whole, local, strict=True))
     split = {output.composite for output, everything, own in triples if everything == own} - {None}

@@ -263,10 +263,12 @@ class _Rewriting:
 
     def _take_tokens(self) -> dict[str, list[str]]:
         """By unit and epoch, the node that has run when the unit's worker says that its updates are done."""
-        own = self.layout.rank
+        own, checks = self.layout.rank, self.graph.checks
         owners = dict.fromkeys(self.owners[name] for name in self.remote if name in self.deferred)
         joint = {
-            owner: self.joint[owner].take(*self._token(0, own, "take"), ["bool"], owner, self._sent_to(owner))
+            owner: self.joint[owner].take(
+                *self._token(0, own, "take"), ["bool"], owner, [*self._sent_to(owner), *checks]
+            )
             for owner in owners
         }
         tokens = {name: [joint[self.owners[name]]] for name in self.remote if name in self.deferred}
@@ -274,8 +276,7 @@ class _Rewriting:
             if name not in self.deferred:
                 epochs, owner = range(self.num_epochs[name]), self.owners[name]
                 take = self.channels[name].take
-                after = self.graph.checks
-                tokens[name] = [take(*self._token(s, own, "take"), ["bool"], owner, after) for s in epochs]
+                tokens[name] = [take(*self._token(s, own, "take"), ["bool"], owner, checks) for s in epochs]
         return tokens
 
     def _updated(self, unit: str, tokens: Sequence[str]) -> list[str]:
@@ -292,16 +293,17 @@ class _Rewriting:
         for name in (name for name in self.remote if self.units[name].proxied):
             for epoch in self._changing_epochs(name):
                 before = [read for (unit, at), found in reads.items() if unit == name and at <= epoch for read in found]
-                found = self.copies.receive(self.units[name], epoch, self._sent_of(name, epoch), before)
+                after = [*self._sent_of(name, epoch), *self.graph.checks]
+                found = self.copies.receive(self.units[name], epoch, after, before)
                 if name not in self.deferred:
                     self.nodes.wait_for(updated[name][epoch], found)
                 received += found
         return received
 
     def _sent_of(self, unit: str, epoch: int) -> list[str]:
-        """The makers of this worker's gradients of a unit, up to those of an epoch, and what lets its server update."""
+        """The makers of this worker's gradients of a unit, up to those of an epoch."""
         points = [point for point in self.points[unit] if self._epoch(unit, point) <= epoch]
-        return [*(node for point in points for node in self._own(unit, point)), *self.graph.checks]
+        return [node for point in points for node in self._own(unit, point)]
 
     def _sent_to(self, owner: int) -> list[str]:
         """The makers of this worker's gradients that go to a worker."""

@@ -5,8 +5,8 @@ forced to the disk before the rename, and the rename after it. What is left of t
 `.autodist-unfinished-...`, over which the next one is written. Two processes that save the same model at once don't
 write into one file: the one that ends later has the last word.
 
-A file system that can't exchange two directories has none of the name for a moment. If the process dies then, the old
-one is a `.autodist-previous-...`, which the next save puts back before it begins.
+On a file system that can't exchange two directories, there is no directory of the name for a moment. If the process
+dies then, the old one is left as `.autodist-previous-...`; the next save puts it back before it begins.
 """
 
 from __future__ import annotations
@@ -132,22 +132,20 @@ def _beside(target: Path) -> Iterator[Path]:
         is_alone = _is_alone(target.parent, stack)
         if is_alone:
             _put_back(target)
-        yield target.with_name(f".autodist-unfinished-{'' if is_alone else _token()}{target.name}")
+        yield _hidden(target, "unfinished", is_only=is_alone)
 
 
-def _token() -> str:
-    return f"{secrets.token_hex(4)}-"
+def _hidden(target: Path, kind: str, *, is_only: bool = True) -> Path:
+    """A path next to `target` that is AutoDist's by its name; if it is not the only one, one that nobody else has."""
+    token = "" if is_only else f"{secrets.token_hex(4)}-"
+    return target.with_name(f".autodist-{kind}-{token}{target.name}")
 
 
 def _put_back(target: Path) -> None:
-    """Give a directory its name again, if the process that was about to replace it died while there was none."""
-    previous = _previous(target)
+    """Give a directory its name again if a process died after it had moved the directory away to replace it."""
+    previous = _hidden(target, "previous")
     if previous.is_dir() and not target.exists():
         previous.rename(target)
-
-
-def _previous(target: Path) -> Path:
-    return target.with_name(f".autodist-previous-{target.name}")
 
 
 def _is_alone(directory: Path, stack: contextlib.ExitStack) -> bool:
@@ -189,9 +187,9 @@ def _put(new: Path, target: Path) -> None:
     if not target.exists():
         new.rename(target)
     elif not _exchange(new, target):
-        previous = _previous(target)
+        previous = _hidden(target, "previous")
         if previous.exists():  # of a process that died, or of another one that saves now: it may be all there is
-            previous = previous.with_name(f".autodist-previous-{_token()}{target.name}")
+            previous = _hidden(target, "previous", is_only=False)
         target.rename(previous)  # a file system that can't exchange them: for a moment there is none of this name
         try:
             new.rename(target)
