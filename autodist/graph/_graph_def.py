@@ -194,6 +194,11 @@ def topological_order(nodes: dict[str, Any]) -> list[str]:
     return order
 
 
+def has_loops_back(graph_def: Any) -> bool:
+    """Whether a graph has loops of control flow v1, whose nodes can't take anything from outside."""
+    return any(node.op == "NextIteration" for node in graph_def.node)
+
+
 def strip_missing_colocation(graph_def: Any) -> None:
     """Drop colocation constraints that name nodes which are not in the graph: importing would refuse them."""
     names = {node.name for node in graph_def.node}

@@ -10,10 +10,8 @@ from itertools import pairwise
 from operator import or_
 from typing import Any, ClassVar
 
-from autodist.graph import StepAnalysis, Variable, data_inputs, node_of
+from autodist.graph import StepAnalysis, Variable, data_inputs, has_loops_back, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
-
-_LOOP = "NextIteration"
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def _together(updates: list[_Update]) -> list[list[_Update]]:
 def _updates(graph: DistributedGraph) -> list[_Update]:
     """The updates of this worker's variables that can be told apart, in the order of their gradients."""
     own, analysis = sorted(_own(graph), key=lambda v: v.backward_order), graph.analyze()
-    if any(node.op == _LOOP for node in analysis.nodes.values()):
+    if has_loops_back(graph.graph_def):
         return []
     regions = _regions(graph, analysis, own)
     met = {node_of(tensor) for point in graph.points for tensor in (*point.local, *point.synced)}

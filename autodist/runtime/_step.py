@@ -226,12 +226,11 @@ class CompiledStep:
             feeds.append(self.graph.total)
         if self.graph.batches is not None:
             feeds.append(self.graph.batches)
-        fetches = self.graph.outputs if batch is _Batch.GLOBAL else self.graph.local_outputs
-        return (
-            [self._tensor(name) for name in feeds],
-            [self._tensor(name) for name in fetches],
-            [f"{self._prefix}/{effect}" for effect in self.graph.effects],
-        )
+        outputs = self.graph.outputs if batch is _Batch.GLOBAL else self.graph.local_outputs
+        fetches = [self._tensor(name) for name in outputs]
+        targets = [f"{self._prefix}/{effect}" for effect in self.graph.effects]
+        targets += self._host.watched(self._prefix, fetches, targets)
+        return [self._tensor(name) for name in feeds], fetches, targets
 
     def _tensor(self, name: str) -> str:
         return f"{self._prefix}/{name}" + ("" if ":" in name else ":0")

@@ -17,6 +17,7 @@ from autodist.runtime.session._orderings import keep_orderings_in_session
 from autodist.runtime.session._question_server import QuestionServer
 from autodist.runtime.session._remote_values import REMOTE_VALUES
 from autodist.runtime.session._serving_threads import Server
+from autodist.runtime.session._step_watch import StepWatch
 from autodist.runtime.session._tensorflow_server import PROCESS_SERVER
 
 _CHUNK_BYTES = 64 * 2**20
@@ -92,6 +93,7 @@ class SessionHost:
         self._freeing: dict[str, Any] = {}
         self._servers: list[Server] = []
         self._answers: list[QuestionServer] = []
+        self._watches: dict[str, StepWatch] = {}
         self._readers: dict[tuple[str, ...], Callable[[float | None], Sequence[np.ndarray]]] = {}
         self._session = self._connect()
 
@@ -131,11 +133,18 @@ class SessionHost:
         """Bring a rewritten step into the session's graph, under a prefix."""
         import tensorflow as tf
 
+        watch = StepWatch.over(name, graph)
+        if watch is not None:
+            self._watches[name] = watch
         with self._graph.as_default():
-            tf.graph_util.import_graph_def(graph.graph_def, name=name)
-            initializers = [self._graph.get_operation_by_name(f"{name}/{node}") for node in graph.initializers]
-        if initializers:
-            self._run(initializers)
+            tf.graph_util.import_graph_def(graph.graph_def if watch is None else watch.graph_def, name=name)
+        if graph.initializers:
+            self.run([f"{name}/{node}" for node in graph.initializers])
+
+    def watched(self, name: str, fetches: Sequence[str], targets: Sequence[str]) -> list[str]:
+        """Nodes to run along with a step: they end the watch over it, if there is one."""
+        watch = self._watches.get(name)
+        return [] if watch is None else watch.ends(self._graph, fetches, targets)
 
     def serve(self, name: str, graph: DistributedGraph) -> tuple[Server, ...]:
         """Start what this worker serves for a step, until the program ends or the servers are stopped."""

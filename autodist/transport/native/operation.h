@@ -23,6 +23,8 @@ class Operation {
   // This process takes part from now on.
   void begin(Call call);
   bool has_begun() const { return has_begun_; }
+  // Whether it has begun in the step of a watch.
+  bool is_of(uint64_t watch) const { return has_begun_ && call_.watch == watch; }
   Call::Kind kind() const { return kind_; }
 
   // Where the bytes of a message go. All that its header says of them is checked: `Lost` if it can't be.

@@ -1,6 +1,7 @@
 // The collectives as operations of TensorFlow, and the functions by which Python opens and closes the connections.
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <future>
 #include <iterator>
@@ -8,6 +9,7 @@
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -125,6 +127,7 @@ struct Attributes {
   std::vector<int> ranks;
   int priority;
   int64_t below;  // what whole numbers that are sent must be; -1 for anything
+  uint64_t watch;  // the key of the operation that watches over the step; 0 for none
 };
 
 std::string text_of(TF_OpKernelConstruction* construction, const char* name, TF_Status* status) {
@@ -162,9 +165,12 @@ void* create(TF_OpKernelConstruction* construction) {
   }
   if (status.is_ok()) tensorflow()->OpKernelConstruction_GetAttrInt64(construction, "below", &below, status.status);
   if (status.is_ok()) tensorflow()->OpKernelConstruction_GetAttrInt32(construction, "place", &place, status.status);
+  std::string watch;
+  if (status.is_ok()) watch = text_of(construction, "watch", status.status);
   if (!status.is_ok()) tensorflow()->OpKernelConstruction_Failure(construction, status.status);
   if (place >= 0) key = static_cast<uint64_t>(place) << 48 | key >> 16;
-  return new Attributes{key, hash(name + kAnswer), std::move(ranks), priority, below};
+  const uint64_t watch_key = watch.empty() ? 0 : hash(watch);
+  return new Attributes{key, hash(name + kAnswer), std::move(ranks), priority, below, watch_key};
 }
 
 void destroy(void* attributes) { delete static_cast<Attributes*>(attributes); }
@@ -179,6 +185,7 @@ class Starting {
     if (call.input) call.type = static_cast<DataType>(running_->type(calls_.size()));
     call.key = key;
     call.priority = attributes_.priority;
+    call.watch = attributes_.watch;
     call.targets = attributes_.ranks;
     call.done = [running = running_](const std::string& error) {
       if (!error.empty()) running->fail(error);
@@ -323,6 +330,51 @@ void ask(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback
   starting.begin();
 }
 
+// One run of a step, from the start of its watch to its end.
+struct Watch {
+  const uint64_t key;
+  std::atomic<bool> is_over{false};
+};
+
+std::unordered_map<uint64_t, std::shared_ptr<Watch>> watches;  // the last ones, by key; guarded by mutex
+
+// The number that an operation of TensorFlow takes while it waits for the end of the step. If the step fails,
+// TensorFlow cancels that operation and frees the number: so this library learns what nobody tells it.
+struct Held {
+  alignas(64) int32_t number;
+  std::shared_ptr<Watch> watch;
+};
+
+constexpr int32_t kHeld = 3;  // elements that the operation waits for: see autodist/runtime/session/_step_watch.py
+
+void release(void*, size_t, void* argument) {
+  const std::unique_ptr<Held> held(static_cast<Held*>(argument));
+  if (held->watch->is_over) return;
+  // The lock is kept, so that this thread, which may be that of the connections, is not the one that closes them.
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (connections) connections->abandon(held->watch->key);
+}
+
+void begin_watch(void* kernel, TF_OpKernelContext* context) {
+  auto* held = new Held{kHeld, std::shared_ptr<Watch>(new Watch{static_cast<Attributes*>(kernel)->key})};
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    watches[held->watch->key] = held->watch;
+  }
+  TF_Tensor* number =
+      tensorflow()->NewTensor(kInt32, nullptr, 0, &held->number, sizeof held->number, release, held);
+  Status status;
+  tensorflow()->SetOutput(context, 0, number, status.status);
+  tensorflow()->DeleteTensor(number);
+  if (!status.is_ok()) tensorflow()->OpKernelContext_Failure(context, status.status);
+}
+
+void end_watch(void* kernel, TF_OpKernelContext*) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = watches.find(static_cast<Attributes*>(kernel)->key);
+  if (found != watches.end()) found->second->is_over = true;
+}
+
 void same_shape(TF_ShapeInferenceContext* context, TF_Status* status) {
   TF_ShapeHandle* shape = tensorflow()->NewShapeHandle();
   tensorflow()->ShapeInferenceContextGetInput(context, 0, shape, status);
@@ -332,50 +384,62 @@ void same_shape(TF_ShapeInferenceContext* context, TF_Status* status) {
   tensorflow()->DeleteShapeHandle(shape);
 }
 
+void scalar(TF_ShapeInferenceContext* context, TF_Status* status) {
+  TF_ShapeHandle* shape = tensorflow()->ShapeInferenceContextScalar(context);
+  tensorflow()->ShapeInferenceContextSetOutput(context, 0, shape, status);
+  tensorflow()->DeleteShapeHandle(shape);
+}
+
 void unknown_shape(TF_ShapeInferenceContext* context, TF_Status* status) {
   tensorflow()->ShapeInferenceContextSetUnknownShape(context, status);
 }
 
 struct Definition {
   const char* name;
-  const char* types;
+  const char* types;    // null where it has no tensors of any type
   const char* results;  // null where they are those of the input
   const char* input;    // null for none
   const char* output;   // null for none
   void (*infer)(TF_ShapeInferenceContext*, TF_Status*);
-  void (*compute)(void*, TF_OpKernelContext*, TF_AsyncOpKernelDoneCallback*);
+  void (*compute)(void*, TF_OpKernelContext*, TF_AsyncOpKernelDoneCallback*);  // null where it waits for nothing
+  void (*compute_now)(void*, TF_OpKernelContext*);
 };
 
 constexpr Definition kDefinitions[] = {
     {"AutodistAllReduce", "T: {half, bfloat16, float, double, int32, int64}", nullptr, "tensor: T", "result: T",
-     same_shape, all_reduce},
+     same_shape, all_reduce, nullptr},
     {"AutodistAllGather",
      "T: {half, bfloat16, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool, complex64, "
      "complex128}",
-     nullptr, "tensor: T", "result: T", unknown_shape, all_gather},
-    {"AutodistSend", "T: list(type)", nullptr, "tensors: T", nullptr, unknown_shape, send},
-    {"AutodistReceive", "T: list(type)", nullptr, nullptr, "tensors: T", unknown_shape, receive},
-    {"AutodistAsk", "T: list(type)", "Tout: list(type)", "tensors: T", "results: Tout", unknown_shape, ask},
+     nullptr, "tensor: T", "result: T", unknown_shape, all_gather, nullptr},
+    {"AutodistSend", "T: list(type)", nullptr, "tensors: T", nullptr, unknown_shape, send, nullptr},
+    {"AutodistReceive", "T: list(type)", nullptr, nullptr, "tensors: T", unknown_shape, receive, nullptr},
+    {"AutodistAsk", "T: list(type)", "Tout: list(type)", "tensors: T", "results: Tout", unknown_shape, ask, nullptr},
+    {"AutodistBeginWatch", nullptr, nullptr, nullptr, "held: int32", scalar, nullptr, begin_watch},
+    {"AutodistEndWatch", nullptr, nullptr, nullptr, nullptr, unknown_shape, nullptr, end_watch},
 };
 
 bool add(const Definition& definition) {
   const TensorFlow* tf = tensorflow();
   Status status;
   TF_OpDefinitionBuilder* builder = tf->NewOpDefinitionBuilder(definition.name);
-  tf->OpDefinitionBuilderAddAttr(builder, definition.types);
+  if (definition.types) tf->OpDefinitionBuilderAddAttr(builder, definition.types);
   if (definition.results) tf->OpDefinitionBuilderAddAttr(builder, definition.results);
   tf->OpDefinitionBuilderAddAttr(builder, "collective: string");
   tf->OpDefinitionBuilderAddAttr(builder, "ranks: list(int) = []");
   tf->OpDefinitionBuilderAddAttr(builder, "priority: int = 0");
   tf->OpDefinitionBuilderAddAttr(builder, "below: int = -1");
   tf->OpDefinitionBuilderAddAttr(builder, "place: int = -1");
+  tf->OpDefinitionBuilderAddAttr(builder, "watch: string = ''");
   if (definition.input) tf->OpDefinitionBuilderAddInput(builder, definition.input);
   if (definition.output) tf->OpDefinitionBuilderAddOutput(builder, definition.output);
   tf->OpDefinitionBuilderSetIsStateful(builder, true);
   tf->OpDefinitionBuilderSetShapeInferenceFunction(builder, definition.infer);
   tf->RegisterOpDefinition(builder, status.status);
   if (!status.is_ok()) return false;
-  TF_KernelBuilder* kernel = tf->NewAsyncKernelBuilder(definition.name, "CPU", create, definition.compute, destroy);
+  TF_KernelBuilder* kernel =
+      definition.compute ? tf->NewAsyncKernelBuilder(definition.name, "CPU", create, definition.compute, destroy)
+                         : tf->NewKernelBuilder(definition.name, "CPU", create, definition.compute_now, destroy);
   tf->RegisterKernelBuilder(definition.name, kernel, status.status);
   return status.is_ok();
 }
@@ -401,13 +465,14 @@ __attribute__((visibility("default"))) const char* autodist_connect(int rank, in
                                                                     const double* shares, const bool* coding,
                                                                     const unsigned char* keys, double timeout_s) {
   static std::string wrong;
+  std::shared_ptr<autodist::Transport> ended;  // destroyed last: what it ends may need the lock
   const std::lock_guard<std::mutex> lock(autodist::mutex);
   try {
     const std::vector<int> all(sockets, sockets + count);
     autodist::Channels channels = keys ? autodist::encrypted(rank, all, keys, timeout_s) : autodist::plain(all);
-    autodist::connections = std::make_shared<autodist::Transport>(rank, std::move(channels),
-                                                                  std::vector<double>(shares, shares + count),
-                                                                  std::vector<bool>(coding, coding + count));
+    ended = std::make_shared<autodist::Transport>(rank, std::move(channels), std::vector<double>(shares, shares + count),
+                                                  std::vector<bool>(coding, coding + count));
+    ended.swap(autodist::connections);
   } catch (const autodist::Lost& error) {
     wrong = error.what();
     return wrong.c_str();

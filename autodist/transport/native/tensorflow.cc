@@ -22,6 +22,7 @@ const TensorFlow* look_up() {
   FIND(SetStatus);
   FIND(GetCode);
   FIND(Message);
+  FIND(NewTensor);
   FIND(TensorData);
   FIND(TensorByteSize);
   FIND(DataTypeSize);
@@ -37,10 +38,12 @@ const TensorFlow* look_up() {
   FIND(OpDefinitionBuilderSetShapeInferenceFunction);
   FIND(RegisterOpDefinition);
   FIND(NewShapeHandle);
+  FIND(ShapeInferenceContextScalar);
   FIND(DeleteShapeHandle);
   FIND(ShapeInferenceContextGetInput);
   FIND(ShapeInferenceContextSetOutput);
   FIND(ShapeInferenceContextSetUnknownShape);
+  FIND(NewKernelBuilder);
   FIND(NewAsyncKernelBuilder);
   FIND(RegisterKernelBuilder);
   FIND(OpKernelConstruction_GetAttrSize);
@@ -54,6 +57,7 @@ const TensorFlow* look_up() {
   FIND(ExpectedOutputDataType);
   FIND(GetInput);
   FIND(AllocateOutput);
+  FIND(SetOutput);
   FIND(OpKernelContext_Failure);
 #undef FIND
   return is_whole ? &found : nullptr;

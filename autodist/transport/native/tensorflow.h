@@ -25,6 +25,8 @@ namespace autodist {
 // communicate.
 constexpr int kOk = 0, kInvalidArgument = 3, kAborted = 10;
 
+constexpr int kInt32 = 3;  // of TF_DataType
+
 // Each member is the function of that name with `TF_` before it.
 struct TensorFlow {
   TF_Status* (*NewStatus)();
@@ -33,6 +35,9 @@ struct TensorFlow {
   int (*GetCode)(const TF_Status*);
   const char* (*Message)(const TF_Status*);
 
+  // `release` is called when nobody has the tensor any more; at once, with a copy made, if `data` is not aligned.
+  TF_Tensor* (*NewTensor)(int type, const int64_t* dims, int num_dims, void* data, size_t size,
+                          void (*release)(void* data, size_t size, void* argument), void* argument);
   void* (*TensorData)(const TF_Tensor*);
   size_t (*TensorByteSize)(const TF_Tensor*);
   size_t (*DataTypeSize)(int type);
@@ -50,11 +55,14 @@ struct TensorFlow {
                                                        void (*infer)(TF_ShapeInferenceContext*, TF_Status*));
   void (*RegisterOpDefinition)(TF_OpDefinitionBuilder*, TF_Status*);
   TF_ShapeHandle* (*NewShapeHandle)();
+  TF_ShapeHandle* (*ShapeInferenceContextScalar)(TF_ShapeInferenceContext*);
   void (*DeleteShapeHandle)(TF_ShapeHandle*);
   void (*ShapeInferenceContextGetInput)(TF_ShapeInferenceContext*, int index, TF_ShapeHandle*, TF_Status*);
   void (*ShapeInferenceContextSetOutput)(TF_ShapeInferenceContext*, int index, TF_ShapeHandle*, TF_Status*);
   void (*ShapeInferenceContextSetUnknownShape)(TF_ShapeInferenceContext*, TF_Status*);
 
+  TF_KernelBuilder* (*NewKernelBuilder)(const char* op, const char* device, void* (*create)(TF_OpKernelConstruction*),
+                                        void (*compute)(void*, TF_OpKernelContext*), void (*destroy)(void*));
   TF_KernelBuilder* (*NewAsyncKernelBuilder)(const char* op, const char* device,
                                              void* (*create)(TF_OpKernelConstruction*),
                                              void (*compute)(void*, TF_OpKernelContext*, TF_AsyncOpKernelDoneCallback*),
@@ -75,6 +83,7 @@ struct TensorFlow {
   void (*GetInput)(TF_OpKernelContext*, int index, TF_Tensor**, TF_Status*);
   TF_Tensor* (*AllocateOutput)(TF_OpKernelContext*, int index, int type, const int64_t* dims, int num_dims,
                                size_t size, TF_Status*);
+  void (*SetOutput)(TF_OpKernelContext*, int index, const TF_Tensor*, TF_Status*);
   void (*OpKernelContext_Failure)(TF_OpKernelContext*, TF_Status*);
 };
 

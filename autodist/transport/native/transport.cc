@@ -23,6 +23,7 @@ constexpr int kNice = -10;
 constexpr uint64_t kSliceNs = 100'000;
 constexpr int32_t kMostRounds = 1 << 16;      // how many a process may be ahead of this one
 constexpr size_t kMostOperations = 1 << 20;   // under way at a time
+constexpr std::chrono::seconds kPatience{1};  // with the others' part in a step that has failed here
 
 // Has the system run this thread soon after there is something to do, next to threads that compute: what it does takes
 // little time, and others wait for it. A short slice may be asked for by anyone (Linux 6.12), a lower niceness by few.
@@ -109,11 +110,19 @@ void Transport::withdraw(uint64_t key) {
   wake();
 }
 
+void Transport::abandon(uint64_t watch) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    abandoned_.push_back(watch);
+  }
+  wake();
+}
+
 void Transport::handle_events() {
   epoll_event events[kMostEvents];
   const auto has_unread = [](const auto& peer) { return peer && !peer->is_gone && peer->has_unread(); };
   const bool is_busy = std::any_of(peers_.begin(), peers_.end(), has_unread);
-  const int count = epoll_wait(epoll_, events, kMostEvents, is_busy ? 0 : -1);
+  const int count = epoll_wait(epoll_, events, kMostEvents, is_busy ? 0 : patience_ms());
   for (int k = 0; k < count; ++k) {
     const int rank = events[k].data.fd;
     if (rank == kWakeup) {
@@ -127,6 +136,34 @@ void Transport::handle_events() {
     if (has_unread(peers_[rank])) receive(rank);
     if (peers_[rank] && !peers_[rank]->is_writing) flush(rank);
   }
+  end_abandoned();
+}
+
+// The time to the next deadline; -1 if there is none.
+int Transport::patience_ms() const {
+  if (deadlines_.empty()) return -1;
+  const auto left = std::min_element(deadlines_.begin(), deadlines_.end(), [](const auto& one, const auto& other) {
+                      return one.second < other.second;
+                    })->second - std::chrono::steady_clock::now();
+  return std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+}
+
+void Transport::end_abandoned() {
+  if (deadlines_.empty()) return;
+  const auto now = std::chrono::steady_clock::now();
+  bool waits_in_vain = false;
+  for (auto one = deadlines_.begin(); one != deadlines_.end();) {
+    if (one->second > now) {
+      ++one;
+      continue;
+    }
+    const auto belongs = [watch = one->first](const auto& other) { return other.second->is_of(watch); };
+    waits_in_vain = waits_in_vain || std::any_of(operations_.begin(), operations_.end(), belongs);
+    one = deadlines_.erase(one);
+  }
+  if (!waits_in_vain) return;
+  if (broken_.empty()) broken_ = "a step has failed on this worker";
+  fail();
 }
 
 void Transport::run() {
@@ -150,14 +187,16 @@ void Transport::take_inbox() {
   uint64_t ignored;
   (void)!read(wakeup_, &ignored, sizeof ignored);
   std::vector<Call> calls;
-  std::vector<uint64_t> withdrawn;
+  std::vector<uint64_t> withdrawn, abandoned;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     calls.swap(inbox_);
     withdrawn.swap(withdrawn_);
+    abandoned.swap(abandoned_);
   }
   for (Call& call : calls) begin(std::move(call));
   for (const uint64_t key : withdrawn) end_untouched(key);
+  for (const uint64_t watch : abandoned) deadlines_.emplace(watch, std::chrono::steady_clock::now() + kPatience);
 }
 
 void Transport::end_untouched(uint64_t key) {

@@ -7,6 +7,7 @@
 // One thread does all of it. What it touches is its own, but for the inbox by which operations come to it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -35,6 +36,7 @@ struct Call {
   Done done;
   const char* input = nullptr;  // of all but a receipt; stays where it is until `done`
   size_t size = 0;
+  uint64_t watch = 0;  // that of the step it belongs to; 0 for none
   int priority = 0;  // what has a lower number leaves first
   DataType type = DataType::kFloat;  // of the input
   // Of an all-reduce, whose input has the same size everywhere; `output` may be `input`.
@@ -82,6 +84,11 @@ class Transport {
   // Fails a receipt that waits, if nothing of it has come: what comes later is for the next one of the key.
   void withdraw(uint64_t key);
 
+  // A step has failed here: ends all that has begun, unless what belongs to the step's watch is over within a short
+  // time. Others may fail in the same step, and then never send what this process waits for. From any thread; waits
+  // for nothing.
+  void abandon(uint64_t watch);
+
  private:
   friend class Operation;
 
@@ -93,6 +100,8 @@ class Transport {
   void take_inbox();
   void begin(Call call);
   void end_untouched(uint64_t key);
+  int patience_ms() const;
+  void end_abandoned();
   void wake();
   void receive(int rank);
   void watch(int rank, bool writing);
@@ -111,11 +120,13 @@ class Transport {
   std::unordered_map<Id, std::unique_ptr<Operation>, Hash> operations_;
   std::unordered_map<uint64_t, uint32_t> rounds_;
   Pool pool_;
+  std::unordered_map<uint64_t, std::chrono::steady_clock::time_point> deadlines_;  // by watch of a failed step
   std::string broken_;  // why nothing can begin any more
 
   std::mutex mutex_;
   std::vector<Call> inbox_;    // guarded by mutex_
   std::vector<uint64_t> withdrawn_;  // guarded by mutex_
+  std::vector<uint64_t> abandoned_;  // guarded by mutex_
   bool is_stopping_ = false;   // guarded by mutex_
   int wakeup_ = -1;
   int epoll_ = -1;
