@@ -13,6 +13,8 @@ from autodist.installation import TENSORFLOW_ALONE
 
 _NAME = "_collectives*.so"
 KEY_BYTES = 32
+_VERSION = 2
+"""Of the library's functions and operations, as in native/ops.cc: the two are built and installed together."""
 _MOST_WORDS = 4 << 10  # as in native/operation.cc
 
 
@@ -25,7 +27,7 @@ def is_built() -> bool:
 
 
 def register() -> None:
-    """Make the library's operations, from ``AutodistAllReduce`` to ``AutodistAsk``, known to TensorFlow.
+    """Make the library's operations, from ``AutodistAllReduce`` to ``AutodistEndWatch``, known to TensorFlow.
 
     Raises:
         LaunchError: The library is not there, or this TensorFlow lacks the functions that it needs.
@@ -117,9 +119,9 @@ def _library() -> ctypes.CDLL:
             f"communicator, as in {TENSORFLOW_ALONE}",
         )
     library = ctypes.CDLL(str(path))
-    if not hasattr(library, "autodist_withdraw"):  # the youngest of its functions
+    if not hasattr(library, "autodist_version") or library.autodist_version() != _VERSION:
         raise LaunchError(
-            f"AutoDist's library for collectives, `{path}`, is older than AutoDist itself",
+            f"AutoDist's library for collectives, `{path}`, was built for another version of AutoDist",
             hint="install AutoDist again, from where it was installed: that builds the library (in a checkout "
             "`python setup.py build_ext --inplace` does)",
         )

@@ -277,6 +277,38 @@ void refuse_and_withdraw() {
   expect_all(received.output, 0, 3000, 7);
 }
 
+// What belongs to a step that has failed here ends after a while, even if the others still want something; what comes
+// in that time, and what belongs to other steps, ends nothing.
+void abandon() {
+  const Pairs pairs;
+  const std::vector<bool> coding(kCount, false);
+  Transport own(0, plain(pairs.of(0)), kShares, coding), other(1, plain(pairs.of(1)), kShares, coding);
+  const auto receive = [&](Task& task, uint64_t key, uint64_t watch) {
+    Call call = task.call(key, Call::Kind::kReceive, 0, 0);
+    call.targets = {1};
+    call.watch = watch;
+    own.start(std::move(call));
+  };
+  Task elsewhere, late, sent, again;
+  receive(elsewhere, 5, 8);
+  receive(late, 6, 9);
+  own.abandon(9);
+  own.abandon(10);
+  other.start([&] {
+    Call call = sent.call(6, Call::Kind::kSend, 3000, 7);
+    call.targets = {0};
+    return call;
+  }());
+  expect(sent.wait().empty() && late.wait().empty(), "what comes in time is taken");
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  receive(again, 6, 9);
+  own.abandon(9);
+  const auto began = std::chrono::steady_clock::now();
+  expect(again.wait() == "a step has failed on this worker", "nobody waits in vain");
+  expect(std::chrono::steady_clock::now() - began > std::chrono::milliseconds(500), "there was time for the others");
+  expect(elsewhere.wait() == "a step has failed on this worker", "nothing goes on after that");
+}
+
 // Words that are longer than any refusal, and none at all.
 void refuse_without_reason() {
   for (const uint32_t size : {5000u, 0u}) {
@@ -338,5 +370,6 @@ int main() {
   repeat_a_part();
   differ_in_size();
   refuse_and_withdraw();
+  abandon();
   refuse_without_reason();
 }

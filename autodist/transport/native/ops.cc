@@ -453,6 +453,9 @@ bool add_all() {
 
 extern "C" {
 
+// Changes with every change of what Python asks of this library, in autodist/transport/_library.py as well.
+__attribute__((visibility("default"))) int autodist_version() { return 2; }
+
 // Makes the operations known to TensorFlow, which must be loaded. Whether that was possible.
 __attribute__((visibility("default"))) int autodist_register() {
   static const bool is_done = autodist::add_all();
