@@ -30,7 +30,8 @@ class Difference:
 
     Attributes:
         share: The difference as a fraction of the other's time; 0.1 is a tenth longer.
-        low: The lower end of the interval that has the true share in 95 of 100 cases.
+        low: The lower end of the interval that has the true share in at least 95 of 100 cases, although it is looked at
+            again after each of up to eight rounds.
         high: The upper end.
         rounds: The number of rounds.
     """

@@ -48,6 +48,23 @@ def test_written_files_go_aside_and_can_be_read(files, tmp_path, capfd):
     assert capfd.readouterr().err == "the callback `Writes` writes no files on worker 1: the chief writes them\n"
 
 
+def test_arguments_of_what_removes_files_count(files, tmp_path):
+    with files.instead("Removes"):
+        pathlib.Path("one.txt").write_text("one")
+        with pytest.raises(NotADirectoryError):
+            shutil.rmtree("one.txt")
+        shutil.rmtree("one.txt", ignore_errors=True)
+        (tmp_path / "real").mkdir()  # aside
+        shutil.rmtree(tmp_path / "real", ignore_errors=True)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "two.txt").write_text("two")
+    folder = os.open(tmp_path / "folder", os.O_RDONLY)
+    with files.instead("Removes"):
+        os.rename("two.txt", "three.txt", src_dir_fd=folder, dst_dir_fd=folder)
+    os.close(folder)
+    assert tree(tmp_path) == {"folder/three.txt": "two"}
+
+
 def test_files_of_the_chief_are_neither_moved_nor_removed_nor_changed(files, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "one.txt").write_text("one")

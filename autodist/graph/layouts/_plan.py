@@ -41,9 +41,9 @@ LATENCY_BYTES = 10_000
 """The fixed cost of an exchange, as the number of bytes that could be sent in the same time."""
 _COMPUTING = 0.05
 """The cost of computing a byte of a result, relative to that of sending one."""
-_BATCH_SIZE = 1024
-"""Number of examples by which ways are compared, if the step is for any number: workers whose batches differ must plan
-alike."""
+BATCH_SIZE = 1024
+"""Number of examples by which ways are compared and exchanges counted, if the step is for any number: workers whose
+batches differ must plan alike."""
 _OF_ROWS = frozenset({"values", "indices", "left", "right"})
 _ALONE = frozenset({"variant", "resource"})
 
@@ -88,7 +88,7 @@ class _Planner:
         self.nodes = self.analysis.nodes
         self.outputs = [output.tensor for output in graph.outputs]
         self.effects = graph.effects
-        self.batch_size = graph.fixed_rows or tiled.examples or _BATCH_SIZE
+        self.batch_size = graph.fixed_rows or tiled.examples or BATCH_SIZE
         self.shapes = shapes_of(graph, tiled, by_rows=by_rows) if shapes is None else shapes
         self._shape = self.shapes.shape
         self.ways = Ways(self.nodes, self.shapes, tiled.parts)

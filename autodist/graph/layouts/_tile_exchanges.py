@@ -13,15 +13,13 @@ from autodist.graph.layouts._base import Tile, Whole
 from autodist.graph.layouts._batch_plan import BatchPlan, NoPlanError
 from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
 from autodist.graph.layouts._made_of_others import can_be_made_of_others, made_of_others, with_reads
-from autodist.graph.layouts._plan import LATENCY_BYTES, plan_batch
+from autodist.graph.layouts._plan import BATCH_SIZE, LATENCY_BYTES, plan_batch
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
 _Wanted: TypeAlias = "tuple[tuple[tuple[str, int], ...], int, int]"
 _MOST_TURNS = 4
-_ANY = 1024
-"""Number of examples that costs are for, if the step is for any number."""
 
 
 def tile_exchanges(
@@ -112,7 +110,7 @@ class _Planning:
                 step, plan = self._planned(graph, dims, parts, examples, made)
             except NoPlanError:
                 return best
-            exchanged = exchanged_in(step.with_batch_size(examples or _ANY), plan)
+            exchanged = exchanged_in(step.with_batch_size(examples or BATCH_SIZE), plan)
             found = _Planned(made, exchanged, frozenset(_computed_whole(step, plan)))
             if best is None or found.cost(parts) < best.cost(parts):
                 best = found

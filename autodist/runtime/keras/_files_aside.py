@@ -74,6 +74,11 @@ class FilesAside:
             sys.stderr.write(f"the callback `{label}` writes no files on worker {self._rank}: the chief writes them\n")
 
 
+def _is_relative(arguments: dict[str, Any]) -> bool:
+    """Whether paths are relative to an open directory."""
+    return any(name.endswith("dir_fd") and value is not None for name, value in arguments.items())
+
+
 class _Caught:
     """Replacements of functions that change files, in one thread."""
 
@@ -120,7 +125,7 @@ class _Caught:
 
         @functools.wraps(original)
         def move(source: Any, target: Any, **kwargs: Any) -> None:
-            if not self._is_meant(source):
+            if _is_relative(kwargs) or not self._is_meant(source):
                 original(source, target, **kwargs)
                 return
             with self._place(source) as place:
@@ -136,12 +141,12 @@ class _Caught:
 
         @functools.wraps(original)
         def remove(path: Any, *args: Any, **kwargs: Any) -> None:
-            if not self._is_meant(path):
+            if _is_relative(kwargs) or not self._is_meant(path):
                 original(path, *args, **kwargs)
                 return
             with self._place(path) as place:
                 if place.exists():
-                    original(place)
+                    original(place, *args, **kwargs)
 
         return remove
 
@@ -150,7 +155,7 @@ class _Caught:
 
         @functools.wraps(original)
         def make(path: Any, *args: Any, **kwargs: Any) -> None:
-            if not self._is_meant(path):
+            if _is_relative(kwargs) or not self._is_meant(path):
                 original(path, *args, **kwargs)
                 return
             with self._place(path) as place:

@@ -15,16 +15,14 @@ from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseTensor, is_
 States: TypeAlias = tuple[int, ...]
 
 SMALL_ELEMENTS = 1024
-"""Tensors of at most this many elements may be whole on every device, under every setting."""
+"""Tensors of at most this many elements are small: under every setting they may be whole on every device."""
 
 
 class Replicate(enum.Enum):
     """Which tensors may be whole on every device."""
 
     NEVER = "never"
-    """None that can be cut (Tofu)."""
-    SMALL = "small"
-    """Small ones."""
+    """None that can be cut, except small ones (Tofu)."""
     FREE = "free"
     """All (SoyBean)."""
 
