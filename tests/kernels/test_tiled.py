@@ -68,6 +68,7 @@ def constrained():
     return keras.Sequential([keras.Input((12,)), limited, layers.Dense(8, kernel_constraint="unit_norm")])
 
 
+WIDE = 256
 MODELS = (perceptron, shared, convolutions, depthwise, transposed, transformer, recurrent, looped, constrained)
 QUICK = {(model, 0) for model in MODELS}
 UNEQUAL = {perceptron, convolutions, transformer, recurrent}
@@ -128,6 +129,35 @@ def test_replicas_compute_with_their_parts(build, seed):
 def test_parts_may_be_unequal(build, seed):
     """Of 24 units, 5 replicas have 5, 5, 5, 5 and 4; what 5 does not divide is cut all the same."""
     trains_as_one_device(build, seed, [5], unequal=True)
+
+
+PICKS = {
+    "range": lambda x: x[:, 2:],
+    "backwards": lambda x: x[:, 5:1:-2],
+    "from behind": lambda x: x[:, -4:-1],
+    "one": lambda x: x[:, 3:4] * x[:, 1, tf.newaxis],
+    "Slice": lambda x: tf.slice(x, [0, 1, 0], [-1, 3, -1]),
+    "Pad": lambda x: tf.pad(x, [[0, 0], [2, 1], [0, 0]]),
+}
+
+
+@pytest.mark.parametrize("pick", PICKS)
+def test_slices_begin_where_they_did_along_dims_that_are_not_cut(pick):
+    keras.utils.set_random_seed(3)
+    body = [layers.Dense(WIDE, "tanh", name="one"), layers.Lambda(PICKS[pick]), layers.Dense(WIDE, "tanh", name="two")]
+    model = keras.Sequential([keras.Input((7, 8)), *body, layers.GlobalAveragePooling1D(), layers.Dense(8)])
+    optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+    optimizer.build(model.trainable_variables)
+    numbers = np.random.default_rng(3)
+    data = [[numbers.normal(size=(6, *shape)).astype(np.float32) for shape in ((7, 8), (8,))] for _ in range(2)]
+    step, losses, after = trained(model, optimizer, data)
+    strategy = "Tiled(dims=['*one/kernel=1', '*one/bias=0', '*two/kernel=0'])"
+    graph = single.rewritten(step, data[0], 2, strategy, batch_size=6)[1]
+    assert all(found.size_bytes < 4 * WIDE**2 for found in graph.exchanged), "no weights travel, so slices are cut"
+    ran = single.run(step, data, [3, 3], strategy=strategy, batch_size=6)
+    np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-5)
+    for name, value in ran.variables.items():
+        np.testing.assert_allclose(value, after[name], rtol=1e-5, atol=1e-5 * max(1.0, np.abs(after[name]).max()))
 
 
 def trains_as_one_device(build, seed, replicas, *, unequal):

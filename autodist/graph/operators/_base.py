@@ -247,7 +247,9 @@ class Operator:
         kind: The sort of its work.
         describe: Gives its index expression at a node, or None for shapes or attributes without one. Without an index
             expression, the operator runs whole.
-        adapt: Gives the other changes of a tile, from the node, its expression and the range of every index.
+        adapt: Gives the other changes of a tile, from the node, its expression and the range of every index. The tile
+            is given what it needs of its inputs along the dims that depend on the index that is cut, and all of their
+            other dims.
         passes: How its result is still its first input; see :class:`Passes`.
         linearity: The inputs in which it is linear.
         flops: Floating-point operations, from the node, its inputs and their sizes; by default one per element of its

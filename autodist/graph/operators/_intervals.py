@@ -37,7 +37,8 @@ class Tile:
 
     Attributes:
         ranges: By index, which of its values.
-        inputs: By input, which part of it is needed; None for all of it, or what is no tensor of data.
+        inputs: By input, which part of it is given: that which is needed along the dims that the cut depends on, all
+            of the other dims. None for all of it, or what is no tensor of data.
         outputs: By output, which part of it is made; None for what is the kernel's own.
     """
 
@@ -119,10 +120,15 @@ def length(place: Affine, ranges: Ranges) -> int:
     return last - first
 
 
-def region(access: Access, shape: tuple[int, ...], ranges: Ranges) -> Region:
-    """The part of a tensor that a tile needs; what lies beyond the tensor is padding, and left out."""
+def is_cut(place: Affine, expression: Expression, ranges: Ranges) -> bool:
+    """Whether the places of a dim depend on an index of which a tile has some values only."""
+    return any(ranges[name] != (0, expression.sizes[name] or 1) for name, _ in place.terms)
+
+
+def region(access: Access, shape: tuple[int, ...], expression: Expression, ranges: Ranges) -> Region:
+    """The part of a tensor that a tile is given; what lies beyond the tensor is padding, and left out."""
     return tuple(
-        None if place is None else _clipped(span(place, ranges), size)
+        _clipped(span(place, ranges), size) if place is not None and is_cut(place, expression, ranges) else None
         for place, size in zip(access.dims, shape, strict=True)
     )
 
@@ -154,7 +160,7 @@ def tiles(
     for first, last in itertools.pairwise(bounds):
         ranges = MappingProxyType({**whole, index: (first, last)})
         taken = tuple(
-            None if operand is WHOLE or isinstance(operand, Lengths) else region(operand, shape, ranges)
+            None if operand is WHOLE or isinstance(operand, Lengths) else region(operand, shape, expression, ranges)
             for operand, shape in zip(expression.inputs, inputs, strict=True)
         )
         made = tuple(None if access is None else _made(access, ranges) for access in expression.outputs)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from autodist.graph.operators._base import (
     WHOLE,
     Access,
@@ -20,7 +18,7 @@ from autodist.graph.operators._base import (
     Signature,
     Size,
 )
-from autodist.graph.operators._intervals import span
+from autodist.graph.operators._intervals import is_cut, span
 from autodist.graph.operators._kinds import Kind, Linearity, Passes, RangeUse
 from autodist.graph.operators._reshape import reshaped
 from autodist.graph.operators._strided import strided, strided_back, strided_tile
@@ -145,8 +143,13 @@ def _sliced(signature: Signature) -> Expression | None:
 
 
 def _from_begin(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
-    """The input of a tile is only the part that it takes, so the tile's slice begins at 0."""
-    return Change(constants={1: np.zeros_like(signature.constant(1))})
+    """Along the dim that is cut, a tile's input is only the part that it takes, so its slice begins at 0 there."""
+    operand, begin = expression.inputs[0], signature.constant(1).copy()
+    assert isinstance(operand, Access)
+    for dim, place in enumerate(operand.dims):
+        if place is not None and is_cut(place, expression, ranges):
+            begin[dim] = 0
+    return Change(constants={1: begin})
 
 
 def _padded(signature: Signature) -> Expression | None:

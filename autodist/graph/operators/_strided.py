@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from autodist.graph.operators._base import WHOLE, Access, Affine, Change, Expression, Lengths, Ranges, Signature, Size
-from autodist.graph.operators._intervals import span
+from autodist.graph.operators._intervals import is_cut, span
 
 
 def strided(signature: Signature) -> Expression | None:
@@ -97,20 +95,22 @@ def strided_back(signature: Signature) -> Expression | None:
 
 
 def strided_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
-    """The input of a tile is only the part that it takes, so the tile's slice goes from one end to the other."""
+    """Along the dim that is cut, a tile's input is only the part that it takes: its slice takes all of it there."""
     operand, strides = expression.inputs[0], signature.constant(3)
     assert isinstance(operand, Access)
     entries = _entries(signature, len(strides), len(operand.dims)) or []
-    begin, end = np.zeros_like(strides), np.zeros_like(strides)
+    begin, end = signature.constant(1).copy(), signature.constant(2).copy()
+    masks = {name: signature.number(name) for name in ("begin_mask", "end_mask")}
     dim = 0
     for kind, at in entries:
         if kind == "new":
             continue
         place = operand.dims[dim]
         dim += 1
-        if at is None or place is None:
+        if at is None or place is None or not is_cut(place, expression, ranges):
             continue
         low, high = span(place, ranges)
         length = high - low
         begin[at], end[at] = (0, length) if strides[at] > 0 else (length - 1, -length - 1)
-    return Change({"begin_mask": 0, "end_mask": 0}, {1: begin, 2: end})
+        masks = {name: mask & ~(1 << at) for name, mask in masks.items()}
+    return Change(masks, {1: begin, 2: end})

@@ -38,7 +38,7 @@ class StepWatch:
 
     @classmethod
     def over(cls, name: str, graph: DistributedGraph) -> StepWatch | None:
-        """The watch over a step; None if it has nothing to do with other workers by way of the library.
+        """The watch over a step; None if the library does nothing in it.
 
         Args:
             name: The step's name in the session.
