@@ -14,7 +14,7 @@ from autodist.installation import TENSORFLOW_ALONE
 _NAME = "_collectives*.so"
 KEY_BYTES = 32
 _VERSION = 2
-"""Of the library's functions and operations, as in native/ops.cc: the two are built and installed together."""
+"""The version of the library's functions and operations, as in native/ops.cc; the two are installed together."""
 _MOST_WORDS = 4 << 10  # as in native/operation.cc
 
 
