@@ -155,6 +155,7 @@ def outcome(script: Script, result: Result) -> str:
     kind = "told" if "difference" in result else "refused"
     pattern = script.expected.get(kind)
     if kind == "refused" and pattern is None:
-        pattern = "variables are tiled.* take a strategy without tile"  # no script says how it is told of that
+        # No script says how it is told that the place's strategy does not fit it.
+        pattern = "variables are tiled.* take a strategy without tile|its update can't be separated from that of"
     fits = pattern is not None and re.search(pattern, " ".join(result["words"])) is not None
     return kind if fits and result.get("error") != "other" else "wrong"
