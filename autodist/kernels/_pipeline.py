@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from autodist.errors import GraphError
-from autodist.graph import TrainingGraph, node_of
+from autodist.graph import TrainingGraph, garbage_waits, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel, Layout, Pass, Preparation
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel, extra_kernels, insert
@@ -188,7 +186,7 @@ def rewrite(
     """
     current = DistributedGraph.of(graph, layout)
     timings: list[KernelTiming] = []
-    with _garbage_waits():
+    with garbage_waits():
         for kernel in kernels:
             started = time.perf_counter()
             before, current = current, kernel.apply(current)
@@ -200,22 +198,6 @@ def rewrite(
             if observer is not None:
                 observer(kernel.name, current)
     return current, tuple(timings)
-
-
-@contextlib.contextmanager
-def _garbage_waits() -> Iterator[None]:
-    """Keep garbage collection off inside this context.
-
-    Kernels make many objects and no cycles. Each full collection that this sets off looks in vain through all that
-    TensorFlow's tracing has left behind, which on a large graph takes as long as a kernel.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _check(kernel: Kernel, graph: DistributedGraph) -> None:
