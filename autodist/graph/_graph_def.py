@@ -21,10 +21,10 @@ before it have; names the nodes that it may flow to."""
 
 def split_tensor(tensor: str) -> tuple[str, int]:
     """``"a:1"`` to ``("a", 1)``, ``"a"`` to ``("a", 0)``, ``"^a"`` to ``("a", -1)``."""
-    if tensor.startswith("^"):
-        return tensor[1:], -1
-    name, _, index = tensor.partition(":")
-    return name, int(index or 0)
+    if ":" in tensor:
+        name, _, index = tensor.partition(":")
+        return name, int(index)
+    return (tensor[1:], -1) if tensor.startswith("^") else (tensor, 0)
 
 
 def tensor_name(node: str, index: int) -> str:
@@ -45,7 +45,7 @@ def itemsize(dtype: str) -> int:
 
 def node_of(tensor: str) -> str:
     """Name of the node that makes a tensor or control input."""
-    return tensor.partition(":")[0].removeprefix("^")
+    return (tensor.partition(":")[0] if ":" in tensor else tensor).removeprefix("^")
 
 
 def full_name(tensor: str) -> str:
@@ -60,8 +60,18 @@ def normalize(tensor: str) -> str:
 
 def called_functions(node: Any) -> Iterator[Any]:
     """The attributes of a node that name functions, as protobufs with a ``name``."""
-    for attribute in node.attr.values():
-        yield from [attribute.func] if attribute.func.name else attribute.list.func
+    if may_call(node.op):
+        for attribute in node.attr.values():
+            yield from [attribute.func] if attribute.func.name else attribute.list.func
+
+
+@functools.cache
+def may_call(op: str) -> bool:
+    """Whether ops of this type have attributes that name functions; one that is not registered may have any."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(op)
+    return definition is None or any(attr.type in ("func", "list(func)") for attr in definition.attr)
 
 
 def reachable_functions(functions: Mapping[str, Any], node: Any) -> Iterator[Any]:
