@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 from autodist.graph import ancestors, data_inputs, is_stateful, node_of, normalize, output_types, tensor_dtype
@@ -40,7 +41,8 @@ class Requests(Kernel):
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
-        if graph.layout.world_size == 1:
+        layout, devices = graph.layout, {node.device for node in graph.graph_def.node}
+        if all(layout.rank_of_tf(device) == layout.rank for device in devices):
             return graph
         rewriting = _Rewriting(graph, self.step)
         return rewriting.apply() if rewriting.far else graph.edited(rewriting.editor)
@@ -61,7 +63,8 @@ class _Rewriting:
         roots = (*map(node_of, (*graph.outputs, *graph.local_outputs)), *graph.effects, *graph.kept)
         self.roots = {root for root in roots if root in self.nodes}
         self.needed = ancestors(self.nodes, self.roots)
-        ranks = {name: self.layout.rank_of_tf(self.nodes[name].device) for name in self.needed}
+        rank_of = cache(self.layout.rank_of_tf)
+        ranks = {name: rank_of(self.nodes[name].device) for name in self.needed}
         self.far = {name: rank for name, rank in ranks.items() if rank != self.layout.rank}
         """By node on another worker's device, that worker."""
         self.parts: dict[str, list[str]] = {}
