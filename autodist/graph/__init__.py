@@ -22,7 +22,6 @@ from autodist.graph._graph_def import (
     num_outputs,
     output_shape,
     output_types,
-    prune,
     split_tensor,
     strip_missing_colocation,
     tensor_dtype,
@@ -30,6 +29,7 @@ from autodist.graph._graph_def import (
     tensor_shape,
 )
 from autodist.graph._identity import Identity
+from autodist.graph._index import GraphIndex
 from autodist.graph._nodes import NodeList
 from autodist.graph._random import draws_by_kernels, draws_inside
 from autodist.graph._serialize import without_directories
@@ -92,6 +92,7 @@ __all__ = [
     "Gradient",
     "GradientMark",
     "GraphEditor",
+    "GraphIndex",
     "Identity",
     "Ids",
     "NoGradientError",
@@ -140,7 +141,6 @@ __all__ = [
     "output_shape",
     "output_types",
     "parse_mark",
-    "prune",
     "reduction_of_met",
     "refuse_fixed_beside_rows",
     "refuse_left_out_rows",

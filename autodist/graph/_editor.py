@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from autodist.errors import GraphError
-from autodist.graph._graph_def import ancestors, node_of, normalize, strip_missing_colocation
+from autodist.graph._graph_def import node_of, normalize, strip_missing_colocation
+from autodist.graph._index import GraphIndex
 from autodist.graph._nodes import NodeList
 
 _MOST_TOLD = 20
@@ -22,6 +23,7 @@ class GraphEditor(NodeList):
     Args:
         graph_def: The graph, which is the editor's own from now on.
         device: The device of every added node that does not name its own.
+        index: The index of the graph, if there is one; it is the editor's own from now on.
 
     Example:
         >>> import tensorflow as tf
@@ -33,10 +35,10 @@ class GraphEditor(NodeList):
         (['half', 'half'], ['two'])
     """
 
-    def __init__(self, graph_def: Any, device: str = "") -> None:
+    def __init__(self, graph_def: Any, device: str = "", index: GraphIndex | None = None) -> None:
         super().__init__(device)
         self._graph_def = graph_def
-        self._by_name: dict[str, Any] = {node.name: node for node in graph_def.node}
+        self.index = GraphIndex.of(graph_def) if index is None else index
         self._readers: dict[str, dict[str, None]] | None = None
         self._changed: dict[str, None] = {}
         """The nodes whose inputs may be missing from the graph."""
@@ -49,11 +51,11 @@ class GraphEditor(NodeList):
 
     def __getitem__(self, name: str) -> Any:
         """A node, whose type, device and attributes may be changed."""
-        return self._by_name[name]
+        return self.index.nodes[name]
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a node of this name."""
-        return name in self._by_name
+        return name in self.index.nodes
 
     @property
     def library(self) -> Any:
@@ -62,7 +64,7 @@ class GraphEditor(NodeList):
 
     def readers(self, name: str) -> Collection[str]:
         """The nodes that take an output of a node, or wait for it."""
-        return tuple(self._index().get(name, ()))
+        return tuple(self._all_readers().get(name, ()))
 
     def extend(self, nodes: Iterable[Any]) -> None:
         """Add nodes that were made elsewhere."""
@@ -74,20 +76,21 @@ class GraphEditor(NodeList):
 
     def set_inputs(self, name: str, inputs: Iterable[str]) -> None:
         """Have a node take these tensors, and wait for these nodes (``^name``)."""
-        node = self._by_name[name]
-        before = [node_of(tensor) for tensor in node.input]
+        node = self.index.nodes[name]
+        before = [node_of(tensor) for tensor in node.input] if self._readers is not None else ()
         tensors = list(inputs)
         waits = dict.fromkeys(tensor for tensor in tensors if tensor.startswith("^"))
         node.input[:] = [*(tensor for tensor in tensors if not tensor.startswith("^")), *waits]
         self._changed[name] = None
+        self.index.note(node)
         if self._readers is not None:
             for source in before:
                 self._readers[source].pop(name, None)
-            _note(self._readers, node)
+            _note(self._readers, name, self.index.needs[name])
 
     def replace_input(self, name: str, position: int, tensor: str) -> None:
         """Have a node take another tensor at a position."""
-        inputs = list(self._by_name[name].input)
+        inputs = list(self.index.nodes[name].input)
         inputs[position] = tensor
         self.set_inputs(name, inputs)
 
@@ -95,13 +98,13 @@ class GraphEditor(NodeList):
         """Have a node run after other ones, if there are any."""
         waits = [f"^{other}" for other in others]
         if waits:
-            self.set_inputs(name, [*self._by_name[name].input, *waits])
+            self.set_inputs(name, [*self.index.nodes[name].input, *waits])
 
     def stop_waiting(self, others: Iterable[str]) -> None:
         """Let no node wait for some nodes any more; nodes that were added keep their control inputs."""
         added, gone = {node.name for node in self.nodes}, {f"^{other}" for other in others}
-        readers = dict.fromkeys(name for wait in gone for name in self._index().get(wait[1:], ()))
-        for node in (self._by_name[name] for name in readers if name not in added):
+        readers = dict.fromkeys(name for wait in gone for name in self._all_readers().get(wait[1:], ()))
+        for node in (self.index.nodes[name] for name in readers if name not in added):
             if not gone.isdisjoint(node.input):
                 self.set_inputs(node.name, [tensor for tensor in node.input if tensor not in gone])
 
@@ -120,9 +123,9 @@ class GraphEditor(NodeList):
             with_added: Whether nodes that were added are redirected as well, rather than keep their inputs.
         """
         added = frozenset() if with_added else {node.name for node in self.nodes}
-        readers = dict.fromkeys(name for tensor in instead for name in self._index().get(node_of(tensor), ()))
+        readers = dict.fromkeys(name for tensor in instead for name in self._all_readers().get(node_of(tensor), ()))
         for name in readers:
-            node = self._by_name[name]
+            node = self.index.nodes[name]
             inputs = [
                 tensor if but is not None and but(node, k) else instead.get(normalize(tensor), tensor)
                 for k, tensor in enumerate(node.input)
@@ -135,22 +138,22 @@ class GraphEditor(NodeList):
     def remove(self, names: Collection[str]) -> None:
         """Remove nodes; when the graph is finished, nothing may read them."""
         if names:
-            self._changed |= dict.fromkeys(reader for name in names for reader in self._index().get(name, ()))
-            self._keep({name for name in self._by_name if name not in names})
+            self._changed |= dict.fromkeys(reader for name in names for reader in self._all_readers().get(name, ()))
+            self._keep({name for name in self.index.nodes if name not in names})
 
     def prune(self, roots: Iterable[str]) -> None:
         """Keep only the roots and all that they need."""
-        self._keep(ancestors(self._by_name, roots))
+        self._keep(self.index.ancestors(roots))
         strip_missing_colocation(self._graph_def)
 
     def _keep(self, names: Collection[str]) -> None:
-        kept = [node for node in self._graph_def.node if node.name in names]
-        self._graph_def = GraphEditor.like(self._graph_def)._graph_def
-        self._graph_def.node.extend(kept)
-        self._by_name = {node.name: node for node in self._graph_def.node}
+        kept = [name for name in self.index.nodes if name in names]
+        graph_def = GraphEditor.like(self._graph_def)._graph_def
+        graph_def.node.extend(map(self.index.nodes.__getitem__, kept))
+        self._graph_def, self.index = graph_def, self.index.part(graph_def, kept)
         self._readers = None
         self._changed = {name: None for name in self._changed if name in names}
-        self.nodes = [self._by_name[node.name] for node in self.nodes if node.name in names]
+        self.nodes = [self.index.nodes[node.name] for node in self.nodes if node.name in names]
 
     def finish(self) -> Any:
         """The graph, after a check that all names are unique and all inputs exist.
@@ -158,8 +161,8 @@ class GraphEditor(NodeList):
         Raises:
             GraphError: Lists what is wrong.
         """
-        missing = ((name, t) for name in self._changed for t in self._by_name[name].input)
-        wrong = [f"`{n}` has the missing input `{t}`" for n, t in missing if node_of(t) not in self._by_name]
+        missing = ((name, t) for name in self._changed for t in self.index.nodes[name].input)
+        wrong = [f"`{n}` has the missing input `{t}`" for n, t in missing if node_of(t) not in self.index.nodes]
         wrong = [*self._wrong, *wrong]
         if wrong:
             lines = "\n".join(f"  - {line}" for line in wrong[:_MOST_TOLD])
@@ -173,22 +176,22 @@ class GraphEditor(NodeList):
 
     def _enter(self, node: Any) -> None:
         super()._enter(node)
-        if node.name in self._by_name:
+        if node.name in self.index.nodes:
             self._wrong.append(f"there are two nodes `{node.name}`")
-        self._by_name[node.name] = node
+        self.index.note(node)
         self._changed[node.name] = None
         if self._readers is not None:
-            _note(self._readers, node)
+            _note(self._readers, node.name, self.index.needs[node.name])
 
-    def _index(self) -> dict[str, dict[str, None]]:
+    def _all_readers(self) -> dict[str, dict[str, None]]:
         """By node, its readers; made on first use, because many rewritings know which nodes they change."""
         if self._readers is None:
             self._readers = {}
-            for node in self._graph_def.node:
-                _note(self._readers, node)
+            for name, needs in self.index.needs.items():
+                _note(self._readers, name, needs)
         return self._readers
 
 
-def _note(readers: dict[str, dict[str, None]], node: Any) -> None:
-    for tensor in node.input:
-        readers.setdefault(node_of(tensor), {})[node.name] = None
+def _note(readers: dict[str, dict[str, None]], name: str, needs: Iterable[str]) -> None:
+    for source in needs:
+        readers.setdefault(source, {})[name] = None

@@ -161,7 +161,7 @@ def tensor_dtype(nodes: dict[str, Any], tensor: str) -> str:
 
 
 def ancestors(
-    nodes: dict[str, Any], roots: Iterable[str], stop: Callable[[str], bool] = lambda name: False
+    nodes: Mapping[str, Any], roots: Iterable[str], stop: Callable[[str], bool] = lambda name: False
 ) -> set[str]:
     """Names of `roots` and of all nodes they need; does not go beyond nodes for which `stop` holds."""
     seen: set[str] = set()
@@ -172,35 +172,37 @@ def ancestors(
             continue
         seen.add(name)
         if not stop(name):
-            stack.extend(node_of(tensor) for tensor in nodes[name].input)
+            stack.extend([node_of(tensor) for tensor in nodes[name].input])
     return seen
 
 
-def topological_order(nodes: dict[str, Any]) -> list[str]:
+def topological_order(nodes: Mapping[str, Any]) -> list[str]:
     """Names such that inputs, data and control, come before their consumers.
 
     Loops of control flow v1 (``NextIteration``) are cut at their back edge.
     """
+    return order_by({name: tuple(map(node_of, node.input)) for name, node in nodes.items()})
+
+
+def order_by(needs: Mapping[str, Iterable[str]]) -> list[str]:
+    """The same, from what each node needs."""
     order: list[str] = []
     seen: set[str] = set()
-
-    def not_seen(name: str) -> Iterator[str]:
-        return (child for tensor in nodes[name].input if (child := node_of(tensor)) not in seen and child in nodes)
-
-    for root in nodes:
+    for root in needs:
         if root in seen:
             continue
         seen.add(root)
-        stack = [(root, not_seen(root))]
+        stack = [(root, iter(needs[root]))]
         while stack:
             name, inputs = stack[-1]
-            child = next(inputs, None)
-            if child is None:
+            for child in inputs:
+                if child not in seen and child in needs:
+                    seen.add(child)
+                    stack.append((child, iter(needs[child])))
+                    break
+            else:
                 order.append(name)
                 stack.pop()
-            else:
-                seen.add(child)
-                stack.append((child, not_seen(child)))
     return order
 
 
@@ -211,10 +213,9 @@ def has_loops_back(graph_def: Any) -> bool:
 
 def strip_missing_colocation(graph_def: Any) -> None:
     """Drop colocation constraints that name nodes which are not in the graph: importing would refuse them."""
-    names = {node.name for node in graph_def.node}
-    for node in graph_def.node:
-        if "_class" not in node.attr:
-            continue
+    bound = [node for node in graph_def.node if "_class" in node.attr]
+    names = {node.name for node in graph_def.node} if bound else ()
+    for node in bound:
         constraints = node.attr["_class"].list.s
         kept = [c for c in constraints if c.decode().removeprefix("loc:@") in names]
         if len(kept) == len(constraints):
@@ -223,15 +224,3 @@ def strip_missing_colocation(graph_def: Any) -> None:
             constraints[:] = kept
         else:
             del node.attr["_class"]
-
-
-def prune(graph_def: Any, roots: Iterable[str]) -> Any:
-    """A new GraphDef with only what `roots` need."""
-    import tensorflow as tf
-
-    nodes = {node.name: node for node in graph_def.node}
-    keep = ancestors(nodes, roots)
-    pruned = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
-    pruned.node.extend(node for node in graph_def.node if node.name in keep)
-    strip_missing_colocation(pruned)
-    return pruned

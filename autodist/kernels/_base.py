@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from autodist.carriers import Scattered
-from autodist.graph import GraphEditor, StepAnalysis, TrainingGraph, Variable
+from autodist.graph import GraphEditor, GraphIndex, StepAnalysis, TrainingGraph, Variable
 from autodist.graph.layouts import Exchanged
 from autodist.kernels._layout import Layout
 from autodist.kernels._questions import QuestionSet
@@ -195,9 +195,14 @@ class DistributedGraph:
         return (*self.initializers, *(refresher.node for refresher in self.refreshers.values()), *served)
 
     @cached_property
+    def index(self) -> GraphIndex:
+        """The nodes by name, and what each of them needs."""
+        return GraphIndex.of(self.graph_def)
+
+    @property
     def nodes(self) -> dict[str, Any]:
         """The nodes by name."""
-        return {node.name: node for node in self.graph_def.node}
+        return self.index.nodes
 
     @property
     def has_tiles(self) -> bool:
@@ -206,7 +211,7 @@ class DistributedGraph:
 
     def analyze(self) -> StepAnalysis:
         """An index of the graph."""
-        return StepAnalysis(self.graph_def, [v.handle for v in self.variables], ())
+        return StepAnalysis(self.graph_def, [v.handle for v in self.variables], (), self.index)
 
     def rewired(self, inputs: Mapping[str, str], added: Iterable[Any]) -> DistributedGraph:
         """A copy with more nodes, in which the first input of some nodes is another tensor.
@@ -223,7 +228,7 @@ class DistributedGraph:
         """An editor of a copy of the graph, whose nodes are added on a device."""
         copy = type(self.graph_def)()
         copy.CopyFrom(self.graph_def)
-        return GraphEditor(copy, device)
+        return GraphEditor(copy, device, self.index.of_copy(copy))
 
     def edited(self, editor: GraphEditor, inputs: Mapping[str, str] | None = None, **changes: Any) -> DistributedGraph:
         """A copy with the graph that an editor has changed.
@@ -235,12 +240,21 @@ class DistributedGraph:
         """
         for name, tensor in (inputs or {}).items():
             editor.replace_input(name, 0, tensor)
+        return self.remade(editor, **changes)
+
+    def remade(self, editor: GraphEditor, **changes: Any) -> DistributedGraph:
+        """A copy with the graph of an editor, whatever that began with; `changes` are new values of other fields."""
         graph_def = editor.finish()
-        return self.replace(graph_def=graph_def, valid=graph_def, **changes)
+        found = self.replace(graph_def=graph_def, valid=graph_def, **changes)
+        found.__dict__["index"] = editor.index  # a cached property
+        return found
 
     def replace(self, **changes: Any) -> DistributedGraph:
         """A copy with some fields changed."""
-        return replace(self, **changes)
+        found = replace(self, **changes)
+        if found.graph_def is self.graph_def and "index" in self.__dict__:
+            found.__dict__["index"] = self.index
+        return found
 
 
 class Fact(enum.Enum):

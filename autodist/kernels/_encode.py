@@ -103,7 +103,7 @@ class _Rewriting:
             effects=(*self.graph.effects, *self.effects),
             initializers=(*self.graph.initializers, *self.initializers),
         )
-        return changed.replace(points=with_layers(changed.graph_def, self.points))
+        return changed.replace(points=with_layers(changed.index, self.points))
 
 
 @final

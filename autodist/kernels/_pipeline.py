@@ -189,11 +189,11 @@ def rewrite(
     with garbage_waits():
         for kernel in kernels:
             started = time.perf_counter()
-            before, current = current, kernel.apply(current)
-            if current is not before:
-                _check(kernel, current)
-                if current.valid is not current.graph_def:
-                    current = current.replace(valid=current.graph_def)
+            made = kernel.apply(current)
+            if made is not current:
+                _check(kernel, made)
+                current = made if made.valid is made.graph_def else made.replace(valid=made.graph_def)
+            del made  # the graph before this one is not kept while the next kernel runs
             timings.append(KernelTiming(kernel.name, time.perf_counter() - started))
             if observer is not None:
                 observer(kernel.name, current)
@@ -212,8 +212,7 @@ def _check(kernel: Kernel, graph: DistributedGraph) -> None:
     wrong = [] if is_known else _invalid(graph)
     if not isinstance(kernel, Prune):
         promised = (*graph.outputs, *graph.local_outputs, *graph.effects, *(n for p in graph.points for n in p.synced))
-        names = {node.name for node in graph.graph_def.node}  # less than half of what `graph.nodes` takes
-        wrong += [f"it lost `{tensor}`" for tensor in (*promised, *graph.kept) if node_of(tensor) not in names]
+        wrong += [f"it lost `{tensor}`" for tensor in (*promised, *graph.kept) if node_of(tensor) not in graph.nodes]
     if wrong:
         lines = "\n".join(f"  - {line}" for line in wrong[:_MOST_TOLD])
         raise GraphError(

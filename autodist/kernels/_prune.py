@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from autodist.graph import node_of, prune
+from autodist.graph import GraphEditor, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 
 
@@ -19,14 +19,15 @@ class Prune(Kernel):
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
         fetched = [node_of(tensor) for tensor in (*graph.outputs, *graph.local_outputs)]
-        pruned = prune(graph.graph_def, [*fetched, *graph.effects, *graph.kept])
-        names = {node.name for node in pruned.node}
+        # Nothing but the nodes that are kept is copied.
+        editor = GraphEditor(graph.graph_def, index=graph.index)
+        editor.prune([*fetched, *graph.effects, *graph.kept])
 
         def kept(fed: str | None) -> str | None:
-            return fed if fed is not None and node_of(fed) in names else None
+            return fed if fed is not None and node_of(fed) in editor else None
 
-        return graph.replace(
-            graph_def=pruned,
+        return graph.remade(
+            editor,
             feeds=tuple(tuple(map(kept, per_input)) for per_input in graph.feeds),
             borrowed=tuple(map(kept, graph.borrowed)),
             rows=kept(graph.rows),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodist.errors import GraphError
-from autodist.graph import GraphEditor, node_of
+from autodist.graph import GraphEditor, data_inputs, node_of
 
 
 def chain():
@@ -179,5 +179,8 @@ def assert_indexed(editor):
         waits = [tensor.startswith("^") for tensor in node.input]
         assert waits == sorted(waits)
     assert {name: set(editor.readers(name)) for name in NAMES} == {name: readers.get(name, set()) for name in NAMES}
+    assert list(editor.index.nodes) == [node.name for node in editor.index.nodes.values()]
+    assert editor.index.needs == {node.name: tuple(map(node_of, node.input)) for node in nodes}
+    assert editor.index.sources == {node.name: tuple(map(node_of, data_inputs(node))) for node in nodes}
     missing = {source for source in readers if source not in editor}
     assert is_complete(editor) == (not missing)

@@ -5,7 +5,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodist.graph import ancestors, node_of, normalize, prune, split_tensor
+from autodist.graph import GraphEditor, ancestors, node_of, normalize, split_tensor
 from autodist.graph._graph_def import topological_order
 
 
@@ -40,7 +40,9 @@ def test_topological_order_puts_inputs_first(graph_def):
 def test_pruning_keeps_what_the_roots_need_and_nothing_else(graph_def, data):
     names = [node.name for node in graph_def.node]
     roots = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
-    kept = {node.name for node in prune(graph_def, roots).node}
+    editor = GraphEditor(graph_def)
+    editor.prune(roots)
+    kept = {node.name for node in editor.finish().node}
     assert kept == ancestors({node.name: node for node in graph_def.node}, roots)
     assert set(roots) <= kept
 

@@ -17,8 +17,8 @@ from autodist.graph._graph_def import (
     is_stateful,
     node_of,
     reachable_functions,
-    topological_order,
 )
+from autodist.graph._index import GraphIndex
 from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling
 from autodist.graph.analysis._dependence import BatchDependence
 from autodist.graph.analysis._own_gradients import bent_gradients
@@ -69,11 +69,15 @@ class StepAnalysis:
         graph_def: The flat graph.
         handles: Names of the placeholders of variables' resource handles.
         split: Names of the placeholders whose dim 0 is the batch.
+        index: The index of the graph, if there is one.
     """
 
-    def __init__(self, graph_def: Any, handles: Iterable[str], split: Iterable[str]) -> None:
+    def __init__(
+        self, graph_def: Any, handles: Iterable[str], split: Iterable[str], index: GraphIndex | None = None
+    ) -> None:
         self.graph_def = graph_def
-        self.nodes: dict[str, Any] = {node.name: node for node in graph_def.node}
+        self.index = GraphIndex.of(graph_def) if index is None else index
+        self.nodes = self.index.nodes
         self.handles = frozenset(handles)
         self.split = tuple(split)
         self.derived: dict[object, Any] = {}
@@ -82,7 +86,7 @@ class StepAnalysis:
     @cached_property
     def sources(self) -> dict[str, tuple[str, ...]]:
         """By node, the nodes whose data it reads; computed once, because every question below goes through it."""
-        return {name: tuple(map(node_of, data_inputs(node))) for name, node in self.nodes.items()}
+        return self.index.sources
 
     @cached_property
     def consumers(self) -> dict[str, tuple[str, ...]]:
@@ -96,7 +100,7 @@ class StepAnalysis:
     @cached_property
     def order(self) -> list[str]:
         """Node names, inputs before consumers."""
-        return topological_order(self.nodes)
+        return self.index.order
 
     @cached_property
     def depths(self) -> dict[str, int]:

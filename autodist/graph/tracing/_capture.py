@@ -10,7 +10,7 @@ from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.graph._garbage import garbage_waits
-from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of
+from autodist.graph._graph_def import data_inputs, is_stateful, node_of
 from autodist.graph._identity import Identity
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Output, StepInput
@@ -366,12 +366,13 @@ def _drop_output_controls(analysis: StepAnalysis, outputs: Sequence[Output]) -> 
         node = analysis.nodes[node_of(output.tensor)]
         if node.op == "Identity":
             del node.input[1:]
+            analysis.index.note(node)
 
 
 def _effects(analysis: StepAnalysis, graph: Any, outputs: Sequence[Output]) -> tuple[str, ...]:
     """Nodes that do something besides computing: assignments, prints, assertions, Python calls."""
     roots = [operation.name for operation in graph.control_outputs] + [node_of(o.tensor) for o in outputs]
-    needed = ancestors(analysis.nodes, roots)
+    needed = analysis.index.ancestors(roots)
     acting = _acting_functions(analysis)
     return tuple(
         n for n in analysis.order if n in needed and (n in analysis.writes or _acts(analysis.nodes[n], acting))

@@ -11,10 +11,10 @@ import numpy as np
 from autodist.graph import (
     ID_DTYPE,
     BatchScaling,
+    GraphIndex,
     NodeList,
     Role,
     StepAnalysis,
-    ancestors,
     data_inputs,
     node_of,
     split_tensor,
@@ -353,22 +353,20 @@ def has_constant_part(analysis: StepAnalysis, tensor: str) -> bool:
     return any(node_of(t) not in analysis.scalings or has_constant_part(analysis, t) for t in inputs)
 
 
-def with_layers(graph_def: Any, points: Sequence[SyncPoint]) -> tuple[SyncPoint, ...]:
+def with_layers(index: GraphIndex, points: Sequence[SyncPoint]) -> tuple[SyncPoint, ...]:
     """The points with their layers, and whether others depend on them: a point depends on those of lower layers only.
 
     Gradients have one layer, unless one depends on another: it comes after that of the last state on their way,
     so that what the replicas join in the middle of a step does not part the groups in which gradients travel.
     """
-    nodes = {node.name: node for node in graph_def.node}
     kind = {name: point.variable is not None for point in points for name in point.synced}
     depths: dict[str, tuple[int, int]] = {}
-    for name in StepAnalysis(graph_def, (), ()).order:
-        sources = (node_of(tensor) for tensor in nodes[name].input)
-        depth = max((depths[source] for source in sources if source in depths), default=(0, 0))
+    for name in index.order:
+        depth = max([depths[source] for source in index.needs[name] if source in depths], default=(0, 0))
         depths[name] = depth if name not in kind else (depth[0] + 1, 0) if kind[name] else (depth[0], depth[1] + 1)
     place = {p.name: max((depths[name], p.variable is not None) for name in p.synced) for p in points}
     layers = {found: k for k, found in enumerate(sorted(set(place.values())))}
-    before = ancestors(nodes, (node_of(tensor) for name in kind for tensor in nodes[name].input))
+    before = index.ancestors(source for name in kind for source in index.needs[name])
     return tuple(replace(p, layer=layers[place[p.name]], awaited=not before.isdisjoint(p.synced)) for p in points)
 
 

@@ -201,12 +201,11 @@ class _Copier:
         for replica in range(self.count):
             self._copy_replica_nodes(replica)
         self.copies.extend(self.out.nodes)
-        graph_def = self.copies.finish()
         found = warnings_of(self.kernel.graph, self.demand, self.kernel.gradient_reduction)
         outputs = tuple(self._worker_tensor(tensor) for tensor in self.source.outputs)
         local_outputs = tuple(self._local_tensor(tensor) for tensor in self.source.outputs)
-        return self.source.replace(
-            graph_def=graph_def,
+        made = self.source.remade(
+            self.copies,
             outputs=outputs,
             local_outputs=with_whole_composites(self.kernel.graph.outputs, outputs, local_outputs),
             effects=self._effects(),
@@ -216,11 +215,11 @@ class _Copier:
             total=TOTAL,
             batches=BATCHES if self.joins.checks else None,
             checks=self.joins.checks,
-            points=with_layers(graph_def, self.joins.points),
             loss_meets=bool(self.analysis.dependence.meetings(self.demand.losses)),
             warnings=tuple(dict.fromkeys((*self.source.warnings, *found))),
             notes=notes_of(self.demand, self.counted, (of.name for of in self.source.variables)),
         )
+        return made.replace(points=with_layers(made.index, self.joins.points))
 
     # Copies ------------------------------------------------------------------------------------------------------
 

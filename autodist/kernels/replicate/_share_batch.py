@@ -109,9 +109,8 @@ class _Builder:
         outputs = tuple(self._value(tensor, WHOLE)[0] for tensor in self.source.outputs)
         local_outputs = tuple(self._local(tensor) for tensor in self.source.outputs)
         self.editor.extend(self.out.nodes)
-        graph_def = self.editor.finish()
-        return self.source.replace(
-            graph_def=graph_def,
+        made = self.source.remade(
+            self.editor,
             outputs=outputs,
             local_outputs=with_whole_composites(self.graph.outputs, outputs, local_outputs),
             effects=(*self.checks, *(e for n in self.source.effects for e in self.copies[n])),
@@ -121,9 +120,9 @@ class _Builder:
             total=TOTAL if self.has_batch else None,
             batches=BATCHES if same else None,
             checks=tuple(self.checks),
-            points=with_layers(graph_def, self.points),
             exchanged=exchanged_in(self.graph, self.plan),
         )
+        return made.replace(points=with_layers(made.index, self.points))
 
     # The batch ---------------------------------------------------------------------------------------------------
 

@@ -58,11 +58,11 @@ class _Rewriting:
         variables = [name for name, node in graph.nodes.items() if node.op == "VarHandleOp"]
         handles = [name for name in variables if self.layout.rank_of_tf(graph.nodes[name].device) != self.layout.rank]
         find_directly(self.editor, handles, self.layout.main_device)
-        self.nodes = {name: self.editor[name] for name in graph.nodes}
+        self.nodes = self.editor.index.nodes.copy()
         self.asking = QuestionBuilder(graph.layout, step, graph.graph_def.library)
         roots = (*map(node_of, (*graph.outputs, *graph.local_outputs)), *graph.effects, *graph.kept)
         self.roots = {root for root in roots if root in self.nodes}
-        self.needed = ancestors(self.nodes, self.roots)
+        self.needed = self.editor.index.ancestors(self.roots)
         rank_of = cache(self.layout.rank_of_tf)
         ranks = {name: rank_of(self.nodes[name].device) for name in self.needed}
         self.far = {name: rank for name, rank in ranks.items() if rank != self.layout.rank}

@@ -20,9 +20,9 @@ def deferred_units(analysis: StepAnalysis, points: Iterable[SyncPoint], writes: 
         writes: By node that changes a unit's variable, the unit.
     """
     followers: dict[str, list[str]] = {}
-    for name, node in analysis.nodes.items():
-        for tensor in node.input:
-            followers.setdefault(node_of(tensor), []).append(name)
+    for name, needs in analysis.index.needs.items():
+        for source in needs:
+            followers.setdefault(source, []).append(name)
     sent = {node_of(t) for point in points for tensors in (point.local, *point.parts) for t in tensors}
     immediate = {unit for write, unit in writes.items() if _leads_on(write, unit, followers, sent, writes)}
     return frozenset(writes.values()) - immediate

@@ -79,7 +79,7 @@ def _after_updates(analysis: StepAnalysis, points: Iterable[SyncPoint]) -> set[s
     """The nodes that come after a gradient is synchronized, or after a variable has changed."""
     late = {name for point in points if point.variable is not None for name in point.synced} | analysis.writes.keys()
     for name in analysis.order:
-        if not late.isdisjoint(map(node_of, analysis.nodes[name].input)):
+        if not late.isdisjoint(analysis.index.needs[name]):
             late.add(name)
     return late
 

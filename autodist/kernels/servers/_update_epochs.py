@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from autodist.graph import StepAnalysis, node_of
+from autodist.graph import StepAnalysis
 
 
 class UpdateEpochs:
@@ -54,8 +54,7 @@ class UpdateEpochs:
         for name in reversed(self._analysis.order):
             if name in self._writes:
                 needed[name] = needed.get(name, 0) & ~self._bit[self._writes[name]]
-            for tensor in self._analysis.nodes[name].input if needed.get(name) else ():
-                source = node_of(tensor)
+            for source in self._analysis.index.needs[name] if needed.get(name) else ():
                 needed[source] = needed.get(source, 0) | needed[name]
         return needed
 
@@ -64,8 +63,7 @@ class UpdateEpochs:
         reached: dict[str, int] = {}
         for name in self._analysis.order:
             bits = 0
-            for tensor in self._analysis.nodes[name].input:
-                source = node_of(tensor)
+            for source in self._analysis.index.needs[name]:
                 bits |= reached.get(source, 0)
                 if source in updates:
                     bits |= self._bit[updates[source]] & self._elsewhere.get(name, 0)

@@ -73,7 +73,7 @@ def _with_begin_and_end(graph: DistributedGraph, handles: set[str]) -> Distribut
     synced = editor.identity("autodist/synced/changed", local, "float32")
     changed = SyncPoint("changed", None, Combine.SUM, (local,), (synced,), ("float32",), ((),))
     graph = graph.edited(editor, effects=(*graph.effects, synced))
-    return graph.replace(points=with_layers(graph.graph_def, [*graph.points, changed]))
+    return graph.replace(points=with_layers(graph.index, [*graph.points, changed]))
 
 
 def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool) -> DistributedGraph:
