@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from autodist.graph import BRANCHES, LOOPS, StepAnalysis, data_inputs, node_of
-from autodist.graph.operators import meaning
+from autodist.graph import StepAnalysis, data_inputs, node_of
+from autodist.graph.operators import CONTROL_FLOW, meaning
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 
 
@@ -62,7 +62,7 @@ class Place(Kernel):
         self, analysis: StepAnalysis, node: Any, placement: dict[str, str], by_handle: dict[str, Any]
     ) -> str | None:
         """The device of the variables that a node touches, None if it touches none."""
-        if node.op in BRANCHES | LOOPS and node.name not in analysis.writes:
+        if node.op in CONTROL_FLOW and node.name not in analysis.writes:
             return None  # it runs on this worker, wherever the values that it looks up are
         touched = analysis.touched(node)
         inputs = data_inputs(node)

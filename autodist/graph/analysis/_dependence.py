@@ -28,7 +28,7 @@ from autodist.graph._graph_def import (
 from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling, ScalingRules
 from autodist.graph.annotations import RATIO, SEED, by_of
 from autodist.graph.batch import BY, BY_REPLICA, RETURNED, SCALING_OF, Follower, Rows, Size, Value
-from autodist.graph.operators import BRANCHES, LOOPS, Asks, Kind, is_kind, meaning, operator
+from autodist.graph.operators import CONTROL_FLOW, Asks, Kind, is_kind, meaning, operator
 
 WHOLE = "_autodist_whole"
 """NodeDef attribute of a number of examples that replicas use with its value for the whole batch."""
@@ -37,6 +37,7 @@ _REDUCED = frozenset({BatchScaling.SUM, BatchScaling.COUNT, BatchScaling.MEAN, B
 _NO_SIZES = ("float", "bfloat", "complex", "bool")
 _GLOBAL = frozenset({BatchScaling.SUM, BatchScaling.MEAN, BatchScaling.MIXED})
 
+_CONSTANT = (BatchScaling.CONSTANT,)
 _LENGTHS = frozenset({Asks.LENGTHS, Asks.EACH})
 _SIZES = _LENGTHS | {Asks.COUNT}
 
@@ -132,8 +133,11 @@ class BatchDependence:
 
     def scaling(self, tensor: str) -> BatchScaling:
         """How a tensor scales with the batch."""
+        found = self.scalings.get(tensor)  # the name of a first output is that of its node
+        if found is not None:
+            return found[0]
         name, index = split_tensor(tensor)
-        found = self.scalings.get(name, (BatchScaling.CONSTANT,))
+        found = self.scalings.get(name, _CONSTANT)
         return found[index] if index < len(found) else found[-1]
 
     def is_reduced(self, tensor: str) -> bool:
@@ -176,7 +180,7 @@ class BatchDependence:
     def is_of_values(self, tensor: str) -> bool:
         """Whether a tensor is computed, cheaply, from floats without a row per example, whatever these depend on."""
         node = self.nodes[node_of(tensor)]
-        is_alone = node.name in self._backward or is_stateful(node.op) or node.op in BRANCHES | LOOPS
+        is_alone = node.name in self._backward or is_stateful(node.op) or node.op in CONTROL_FLOW
         return not (is_alone or self._is_costly(node)) and all(map(self._is_value, data_inputs(node)))
 
     def _is_value(self, tensor: str) -> bool:
@@ -187,7 +191,7 @@ class BatchDependence:
 
     def _is_costly(self, node: Any) -> bool:
         """Whether a node applies weights, which each replica does for its own examples alone."""
-        if not (is_kind(node.op, Kind.PRODUCT, Kind.CONVOLUTION) or node.op in BRANCHES | LOOPS):
+        if not (is_kind(node.op, Kind.PRODUCT, Kind.CONVOLUTION) or node.op in CONTROL_FLOW):
             return False
         return any(
             node_of(source) in self._differentiable and self.scaling(source) is BatchScaling.CONSTANT

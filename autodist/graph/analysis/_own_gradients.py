@@ -21,7 +21,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph.annotations import OWN_BACKWARD
 from autodist.graph.operators import (
-    BRANCHES,
+    CONTROL_FLOW,
     LOOPS,
     Kind,
     Linearity,
@@ -67,7 +67,7 @@ class _NonlinearNodes:
 
     def is_bent(self, node: Any) -> bool:
         """Whether a node of a program's own gradient is not linear; for control flow, whether one inside is not."""
-        if node.op in BRANCHES | LOOPS:
+        if node.op in CONTROL_FLOW:
             return any(self._is_bent_inside(node, called.name) for called in called_functions(node))
         if OWN_BACKWARD not in node.attr or is_kind(node.op, Kind.SHAPE) or meaning(node.op).ignores_values:
             return False

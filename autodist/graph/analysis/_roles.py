@@ -100,8 +100,15 @@ class _Roles:
                 found[handle] = reduce(or_, along, found.get(handle, 0) | bits.get(write.node, 0))
         return {handle: value for handle, value in found.items() if value and handle not in self.position}
 
-    def _members(self, bits: int) -> list[int]:
-        return [k for k in range(len(self.trainable)) if bits >> k & 1]
+    @staticmethod
+    def _members(bits: int) -> list[int]:
+        """The positions of the bits that are set, in ascending order."""
+        found: list[int] = []
+        while bits:
+            lowest = bits & -bits
+            found.append(lowest.bit_length() - 1)
+            bits ^= lowest
+        return found
 
     def _groups(self, outputs: Sequence[str]) -> _Groups:
         groups = _Groups(len(self.trainable))
@@ -153,12 +160,21 @@ class _Roles:
             return Role.TRAINABLE
         if handle in self.slot_bits:
             return Role.SLOT
-        writes = [write for write in self.analysis.writes.values() if handle in write.handles]
-        if not writes:
+        writes = self._writes.get(handle)
+        if writes is None:
             return Role.CONSTANT
         if handle in self._seeds:
             return Role.SEED
-        return Role.STATISTIC if any(self._from_batch(write.node) for write in writes) else Role.COUNTER
+        return Role.STATISTIC if any(map(self._from_batch, writes)) else Role.COUNTER
+
+    @cached_property
+    def _writes(self) -> dict[str, list[str]]:
+        """By handle, the nodes that change the variable."""
+        found: dict[str, list[str]] = {}
+        for write in self.analysis.writes.values():
+            for handle in write.handles:
+                found.setdefault(handle, []).append(write.node)
+        return found
 
     def _from_batch(self, node: str) -> bool:
         inputs = data_inputs(self.analysis.nodes[node])
@@ -181,7 +197,7 @@ class _Roles:
 
     def _backward_order(self) -> dict[str, int]:
         """By handle, the rank of its first gradient in creation order, which is the order of the backward pass."""
-        created = {node.name: k for k, node in enumerate(self.analysis.graph_def.node)}
+        created = {name: k for k, name in enumerate(self.analysis.nodes)}
         first: dict[str, int] = {}
         for handle, gradients in self.gradients.items():
             marks: list[Any] = [self.analysis.nodes[name] for gradient in gradients for name in gradient.tensors]

@@ -19,6 +19,7 @@ from autodist.graph.operators._made_of import Making
 from autodist.graph.operators._operator_registry import (
     BRANCHES,
     CALLS,
+    CONTROL_FLOW,
     ENTRY_POINT_GROUP,
     LOOPS,
     OPERATORS,
@@ -38,6 +39,7 @@ from autodist.graph.operators._whole_numbers import LONGEST, NumberInputs, Numbe
 __all__ = [
     "BRANCHES",
     "CALLS",
+    "CONTROL_FLOW",
     "ENTRY_POINT_GROUP",
     "LONGEST",
     "LOOPS",

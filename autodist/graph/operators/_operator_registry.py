@@ -32,6 +32,7 @@ from autodist.registry import PluginWarning
 __all__ = [
     "BRANCHES",
     "CALLS",
+    "CONTROL_FLOW",
     "ENTRY_POINT_GROUP",
     "LOOPS",
     "OPERATORS",
@@ -61,6 +62,10 @@ BRANCHES, LOOPS, CALLS = (
     frozenset(name for name, known in OPERATORS.items() if known.flow is flow)
     for flow in (Flow.BRANCH, Flow.LOOP, Flow.CALL)
 )
+
+
+CONTROL_FLOW = BRANCHES | LOOPS
+"""The operators that run their functions under a condition, or again and again."""
 
 
 @cache
@@ -109,7 +114,12 @@ def meaning(op: str) -> Operator:
         >>> meaning("Shape").asks, meaning("Undescribed").asks
         (<Asks.LENGTHS: 'lengths'>, None)
     """
-    return operators().get(op) or Operator(op, Kind.OTHER)
+    return operators().get(op) or _undescribed(op)
+
+
+@cache
+def _undescribed(op: str) -> Operator:
+    return Operator(op, Kind.OTHER)
 
 
 def is_kind(op: str, *kinds: Kind) -> bool:

@@ -390,5 +390,6 @@ def _acts(node: Any, acting: set[str]) -> bool:
         return True
     if acting and acting & {attr.func.name for attr in node.attr.values() if attr.func.name}:
         return True
-    no_outputs = "_output_shapes" not in node.attr or not node.attr["_output_shapes"].list.shape
-    return no_outputs and is_stateful(node.op) and node.op != "Placeholder"
+    if not is_stateful(node.op) or node.op == "Placeholder":
+        return False
+    return "_output_shapes" not in node.attr or not node.attr["_output_shapes"].list.shape

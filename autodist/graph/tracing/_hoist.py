@@ -15,6 +15,7 @@ from autodist.graph._graph_def import called_functions, data_inputs, normalize
 from autodist.graph.operators import (
     BRANCHES,
     CALLS,
+    CONTROL_FLOW,
     LOOPS,
     Handle,
     Passes,
@@ -62,14 +63,14 @@ class _Hoisting:
     def run(self) -> None:
         for node in list(self._graph_def.node):
             self._take_handles(node)
-            if node.op in LOOPS | BRANCHES:
+            if node.op in CONTROL_FLOW:
                 self._hoist_from(node)
-        for node in self._graph_def.node:
+        for node in self._graph_def.node if self._handles else ():
             self._take_handles(node)
 
     def _take_handles(self, node: Any) -> None:
         """Have a node take a handle from where it is, not from a loop that passes it on."""
-        for k, tensor in enumerate(node.input):
+        for k, tensor in enumerate(node.input) if self._handles else ():
             if tensor in self._handles:
                 node.input[k] = self._handles[tensor]
 

@@ -57,11 +57,13 @@ class _Inliner:
         for node in self.flat.node:
             for tensor in self.identities.get(node.name, ()):  # nodes that wait for this one wait for its inputs
                 node.input.append(f"^{node_of(self._resolve(tensor))}")
-            resolved = [self._resolve(tensor) for tensor in node.input]
-            data = [normalize(tensor) for tensor in resolved if not tensor.startswith("^")]
-            control = sorted({tensor for tensor in resolved if tensor.startswith("^")})
-            del node.input[:]
-            node.input.extend(data + control)
+            tensors = list(node.input)
+            data = [normalize(self._resolve(tensor)) for tensor in tensors if not tensor.startswith("^")]
+            control = (
+                sorted({tensor for tensor in tensors if tensor.startswith("^")}) if len(data) < len(tensors) else []
+            )
+            if data + control != tensors:
+                node.input[:] = data + control
         self._note_own_gradients()
         strip_missing_colocation(self.flat)
         return self.flat
@@ -103,7 +105,7 @@ class _Inliner:
             sources = [node_of(self._resolve(tensor)) for tensor in self.identities[name]]
             results = [source for k, source in enumerate(sources) if f"{name}:{k}" in self.used]
             found |= dict.fromkeys(results, ",".join(sorted(set(sources))))
-        for node in self.flat.node:
+        for node in self.flat.node if found else ():
             if node.name in found:
                 node.attr[OWN_GRADIENT].s = found[node.name].encode()
 

@@ -9,9 +9,8 @@ from autodist.errors import CaptureError
 from autodist.graph._graph_def import ancestors, reachable_functions
 from autodist.graph.analysis import StepAnalysis
 from autodist.graph.annotations import INSIDE, MARK, SECOND, parse_mark
-from autodist.graph.operators import BRANCHES, LOOPS
+from autodist.graph.operators import CONTROL_FLOW
 
-_CONTROL_FLOW = BRANCHES | LOOPS
 _TAKEN = (
     "a gradient is taken",
     "call `tape.gradient` outside of `tf.cond`, `tf.while_loop` and loops over tensors, an optimizer may be applied to "
@@ -76,7 +75,7 @@ def refuse_joins_in_control_flow(analysis: StepAnalysis, line_of: Callable[[str]
     functions = {f.signature.name: f for f in analysis.graph_def.library.function}
     kinds = {name: kind for name, f in functions.items() if (kind := _joined_in(f, analysis)) is not None}
     for node in analysis.nodes.values() if kinds else ():
-        called = reachable_functions(functions, node) if node.op in _CONTROL_FLOW else ()
+        called = reachable_functions(functions, node) if node.op in CONTROL_FLOW else ()
         found = kinds.keys() & {function.signature.name for function in called}
         if found:
             what, hint = kinds[min(found)]

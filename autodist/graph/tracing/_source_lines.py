@@ -102,6 +102,7 @@ def _is_of_autograph(file: str) -> bool:
     return "/tensorflow/python/autograph/" in file
 
 
+@cache
 def _is_foreign(file: str) -> bool:
     """Whether a file is not the user's, but of Python, a package or ours."""
     parts = ("site-packages", "lib/python")
