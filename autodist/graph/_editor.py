@@ -161,8 +161,10 @@ class GraphEditor(NodeList):
         Raises:
             GraphError: Lists what is wrong.
         """
-        missing = ((name, t) for name in self._changed for t in self.index.nodes[name].input)
-        wrong = [f"`{n}` has the missing input `{t}`" for n, t in missing if node_of(t) not in self.index.nodes]
+        nodes, needs = self.index.nodes, self.index.needs
+        lacking = [name for name in self._changed if any(source not in nodes for source in needs[name])]
+        missing = ((name, tensor) for name in lacking for tensor in nodes[name].input)
+        wrong = [f"`{n}` has the missing input `{t}`" for n, t in missing if node_of(t) not in nodes]
         wrong = [*self._wrong, *wrong]
         if wrong:
             lines = "\n".join(f"  - {line}" for line in wrong[:_MOST_TOLD])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from autodist.graph import StepAnalysis, data_inputs, node_of
+from autodist.graph import StepAnalysis
 from autodist.graph.operators import CONTROL_FLOW, meaning
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 
@@ -43,15 +43,15 @@ class Place(Kernel):
         placement = {v.name: graph.placement.get(v.name, main) for v in graph.variables}
         by_handle = {v.handle: v for v in graph.variables}
         editor, analysis = graph.edit(), graph.analyze()
-        for node in map(editor.__getitem__, graph.nodes):
+        for name, node in editor.index.nodes.items():
             # A worker has one of each lookup table, whatever the number of its devices.
             node.device = main if meaning(node.op).table is not None else node.device or main
-            variable = by_handle.get(node.name)
+            variable = by_handle.get(name)
             if variable is not None:
                 _make_handle(node, variable.name, variable.dtype, variable.shape, self.container)
                 node.device = placement[variable.name]
                 continue
-            home = self._home(analysis, node, placement, by_handle)
+            home = self._home(analysis, name, node, placement, by_handle)
             if home is not None:
                 node.device = home
             if "_class" in node.attr:
@@ -59,16 +59,15 @@ class Place(Kernel):
         return graph.edited(editor, placement=placement)
 
     def _home(
-        self, analysis: StepAnalysis, node: Any, placement: dict[str, str], by_handle: dict[str, Any]
+        self, analysis: StepAnalysis, name: str, node: Any, placement: dict[str, str], by_handle: dict[str, Any]
     ) -> str | None:
         """The device of the variables that a node touches, None if it touches none."""
-        if node.op in CONTROL_FLOW and node.name not in analysis.writes:
+        touched, op = analysis.touched_by(name), node.op
+        if op in CONTROL_FLOW and name not in analysis.writes:
             return None  # it runs on this worker, wherever the values that it looks up are
-        touched = analysis.touched(node)
-        inputs = data_inputs(node)
-        if not touched and runs_at_home(node.op) and inputs:
-            source = analysis.nodes[node_of(inputs[0])]
-            touched = analysis.touched(source) if source.op == "ReadVariableOp" else ()
+        sources = analysis.sources[name] if not touched and runs_at_home(op) else ()
+        if sources and analysis.nodes[sources[0]].op == "ReadVariableOp":
+            touched = analysis.touched_by(sources[0])
         devices = {placement[by_handle[handle].name] for handle in touched}
         # A node of control flow may read variables in several places; TensorFlow places the parts of its body.
         return devices.pop() if len(devices) == 1 else None

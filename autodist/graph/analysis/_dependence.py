@@ -9,7 +9,7 @@ normalization in training, stay a replica's own.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from autodist.graph._function_bodies import FunctionBodies
@@ -47,6 +47,7 @@ class BatchDependence:
 
     Args:
         nodes: The graph, by name.
+        sources: By node, the nodes whose data it reads.
         order: Its names in topological order.
         split: Placeholders whose dim 0 is the batch.
         handles: Placeholders of variables' handles.
@@ -62,6 +63,7 @@ class BatchDependence:
     def __init__(
         self,
         nodes: dict[str, Any],
+        sources: Mapping[str, Sequence[str]],
         order: Iterable[str],
         split: Iterable[str],
         handles: Iterable[str],
@@ -74,9 +76,13 @@ class BatchDependence:
         self.joined: set[str] = set()
         self._evaluable: dict[str, bool] = dict.fromkeys(self.scalings, False)
         self._differentiable = {handle for handle in handles if FROZEN not in nodes[handle].attr}
-        self._differentiable |= {node_of(node.input[1]) for node in nodes.values() if BY in node.attr}
+        by_tensors = {name for name, node in nodes.items() if BY in node.attr}
+        self._differentiable |= {sources[name][1] for name in by_tensors}
         self._sizes: set[str] = set()
         self._computable: dict[str, bool] = {}
+        self._global: dict[str, bool] = {}
+        """The answers of :meth:`is_global`, as soon as all is known that it asks for."""
+        self._is_complete = False
         self._backward: set[str] = set()
         self._follower = Follower(
             nodes, bodies, dict.fromkeys(self.scalings, (Rows(0),)), self.is_global, self._differentiable
@@ -84,25 +90,25 @@ class BatchDependence:
         as_data = ScalingRules(nodes, self._as_data, self._value, self._follower.is_multiple)
         as_it_is = ScalingRules(nodes, self.scaling, self._value, self._follower.is_multiple)
         for name in order:
-            node = nodes[name]
-            inputs = [node_of(tensor) for tensor in data_inputs(node)]
+            node, inputs = nodes[name], sources[name]
             if (
-                SEED in node.attr
+                (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node))
+                or SEED in node.attr
                 or self._has_own_gradient(node)
-                or (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node))
             ):
                 self._differentiable.add(name)
             if name in self.scalings or is_joined(name):
                 continue
-            if self._is_joined_gradient(node):
+            if name in by_tensors and self._is_joined_gradient(node):
                 self.joined.add(name)
                 continue
             if self._is_of_backward_pass(node, inputs):
                 self._backward.add(name)  # keeps examples apart if its forward pass does
-            if any(i in self.scalings for i in inputs):
+            if not self.scalings.keys().isdisjoint(inputs):
                 self._visit(node, as_data if name in self._differentiable else as_it_is)
-            elif RATIO in node.attr and has_batch:  # the replicas have other weights
+            elif has_batch and RATIO in node.attr:  # the replicas have other weights
                 self.scalings[name], self._evaluable[name] = (BatchScaling.MIXED,), False
+        self._is_complete = True
 
     def _has_own_gradient(self, node: Any) -> bool:
         """Whether the program defines a gradient that flows through a node, and on to something that has one."""
@@ -111,22 +117,23 @@ class BatchDependence:
         return not self._differentiable.isdisjoint(node.attr[OWN_GRADIENT].s.decode().split(","))
 
     def _visit(self, node: Any, rules: ScalingRules) -> None:
-        if node.name not in self._backward:
+        name, tensors = node.name, data_inputs(node)
+        if name not in self._backward:
             self._follower.visit(node)
-        self.scalings[node.name] = rules.outputs(node)
-        self._evaluable[node.name] = self._can_be_evaluated(node)
-        if self._is_size(node):
-            self._sizes.add(node.name)
+        self.scalings[name] = rules.outputs(node)
+        self._evaluable[name] = self._can_be_evaluated(name, tensors)
+        if self._is_size(node, tensors):
+            self._sizes.add(name)
 
     def _is_of_backward_pass(self, node: Any, inputs: Iterable[str]) -> bool:
-        by = by_of(node)
-        if (by is not None and by.is_returned) or RETURNED in node.attr:
+        if self._backward.isdisjoint(inputs) and SEED not in node.attr and RATIO not in node.attr:
             return False
-        return SEED in node.attr or RATIO in node.attr or not self._backward.isdisjoint(inputs)
+        by = by_of(node)
+        return not ((by is not None and by.is_returned) or RETURNED in node.attr)
 
     def _is_joined_gradient(self, node: Any) -> bool:
         """Whether a gradient was taken by something that is the same for all examples, and for all replicas."""
-        if BY not in node.attr or node_of(node.input[0]) not in self.scalings:
+        if node_of(node.input[0]) not in self.scalings:
             return False
         source = node.input[1]
         return self.scaling(source) in (BatchScaling.CONSTANT, BatchScaling.SAME) or self.is_global(source)
@@ -200,6 +207,13 @@ class BatchDependence:
 
     def is_global(self, tensor: str) -> bool:
         """Whether replicas use a tensor's value for the whole batch; see the module's docstring."""
+        if not self._is_complete:
+            return self._find_global(tensor)
+        if tensor not in self._global:
+            self._global[tensor] = self._find_global(tensor)
+        return self._global[tensor]
+
+    def _find_global(self, tensor: str) -> bool:
         name = node_of(tensor)
         if WHOLE in self.nodes[name].attr:
             return name in self.scalings
@@ -272,17 +286,16 @@ class BatchDependence:
     def _as_data(self, tensor: str) -> BatchScaling:
         return BatchScaling.CONSTANT if self.is_global(tensor) else self.scaling(tensor)
 
-    def _is_size(self, node: Any) -> bool:
+    def _is_size(self, node: Any, tensors: Sequence[str]) -> bool:
         """Whether a node depends on how many examples there are, but not on what they are."""
         if meaning(node.op).asks in _SIZES:
-            return BatchScaling.SUBSET not in map(self.scaling, data_inputs(node))
-        varying = [node_of(t) for t in data_inputs(node) if node_of(t) in self.scalings]
-        return self._sizes.issuperset(varying)
+            return BatchScaling.SUBSET not in map(self.scaling, tensors)
+        return all(name in self._sizes or name not in self.scalings for name in map(node_of, tensors))
 
-    def _can_be_evaluated(self, node: Any) -> bool:
-        if any(scaling in ROWLIKE for scaling in self.scalings[node.name]):
+    def _can_be_evaluated(self, name: str, tensors: Sequence[str]) -> bool:
+        if not ROWLIKE.isdisjoint(self.scalings[name]):
             return False
-        return all(self.is_evaluable(tensor) for tensor in data_inputs(node))
+        return all(self.is_evaluable(tensor) for tensor in tensors)
 
 
 def _carries_gradients(node: Any) -> bool:

@@ -216,7 +216,9 @@ class StepAnalysis:
     @cached_property
     def dependence(self) -> BatchDependence:
         """How the nodes depend on the batch."""
-        return BatchDependence(self.nodes, self.order, self.split, self.handles, self._is_marked, self.bodies)
+        return BatchDependence(
+            self.nodes, self.sources, self.order, self.split, self.handles, self._is_marked, self.bodies
+        )
 
     @property
     def scalings(self) -> dict[str, tuple[BatchScaling, ...]]:
@@ -276,7 +278,11 @@ class StepAnalysis:
 
     def touched(self, node: Any) -> tuple[str, ...]:
         """Handles that are inputs of the node."""
-        return self._touched.get(node.name, ())
+        return self.touched_by(node.name)
+
+    def touched_by(self, name: str) -> tuple[str, ...]:
+        """Handles that are inputs of the node of a name."""
+        return self._touched.get(name, ())
 
     @cached_property
     def _touched(self) -> dict[str, tuple[str, ...]]:

@@ -122,7 +122,7 @@ class Follower:
             values = [None if self._is_whole(t) else v for t, v in zip(tensors, values, strict=True)]
             if not (is_returned or any(value is not None for value in values)):
                 return
-        found = self._follow(self._call(node, values))
+        found = self._follow(self._call(node, tensors, values, results))
         fitting = [_fitting(value, shape) for value, shape in zip(found.values, results, strict=False)]
         if BY_REPLICA in node.attr:
             fitting = [None if value is Kind.DATA else value for value in fitting]
@@ -135,16 +135,16 @@ class Follower:
 
     def outcome(self, node: Any, values: Sequence[Value]) -> tuple[list[Value], str | None]:
         """The facts about a node's outputs if these were those about its inputs, and why examples would meet in it."""
-        found = self._follow(self._call(node, values))
-        return [_fitting(v, shape) for v, shape in zip(found.values, self._results(node), strict=True)], found.why
+        results = self._results(node)
+        found = self._follow(self._call(node, data_inputs(node), values, results))
+        return [_fitting(v, shape) for v, shape in zip(found.values, results, strict=True)], found.why
 
-    def _call(self, node: Any, values: Sequence[Value]) -> Call:
-        tensors = data_inputs(node)
+    def _call(self, node: Any, tensors: list[str], values: Sequence[Value], results: list[Shape]) -> Call:
         return Call(
             node,
             values,
             [self._shape(tensor) for tensor in tensors],
-            self._results(node),
+            results,
             lambda k: self._sizes.of(tensors[k]),
             lambda k: self._sizes.is_of_batch(tensors[k]),
             lambda k: self._computed_as.of(tensors[k]),

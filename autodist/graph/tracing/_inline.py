@@ -59,9 +59,7 @@ class _Inliner:
                 node.input.append(f"^{node_of(self._resolve(tensor))}")
             tensors = list(node.input)
             data = [normalize(self._resolve(tensor)) for tensor in tensors if not tensor.startswith("^")]
-            control = (
-                sorted({tensor for tensor in tensors if tensor.startswith("^")}) if len(data) < len(tensors) else []
-            )
+            control = sorted({tensor for tensor in tensors if tensor.startswith("^")})
             if data + control != tensors:
                 node.input[:] = data + control
         self._note_own_gradients()

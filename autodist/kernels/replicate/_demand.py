@@ -92,9 +92,12 @@ class NodeDemand:
                 self._stack.append((self.analysis.nodes[name].input[0], False))
             return
         dependence, scaling = self.analysis.dependence, self.analysis.scaling(tensor)
+        if scaling is BatchScaling.CONSTANT:
+            self._add(name)
+            return
         is_cut = dependence.is_reduced(tensor) or dependence.is_in_order(tensor)
         is_computed = dependence.is_computable(tensor) or dependence.is_of_values(tensor)
-        if scaling is BatchScaling.CONSTANT or (is_computed and not is_cut):
+        if is_computed and not is_cut:
             self._add(name)
         elif tensor not in self.cuts:
             self.cuts[tensor] = scaling if is_cut else self._inexact(tensor)
@@ -115,8 +118,9 @@ class NodeDemand:
     def from_replica(self, tensor: str, consumer: str) -> bool:
         """Whether a node's copy in a replica takes that replica's value of a tensor, rather than the worker's."""
         dependence = self.analysis.dependence
-        in_worker = dependence.is_global(tensor) and dependence.uses_global(consumer)
-        return node_of(tensor) in self.analysis.scalings and not in_worker
+        if node_of(tensor) not in dependence.scalings:
+            return False
+        return not (dependence.is_global(tensor) and dependence.uses_global(consumer))
 
     def _find_intermediate(self) -> frozenset[str]:
         """Marks whose gradients replicas compute with: inner gradients of second derivatives."""
