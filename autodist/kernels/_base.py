@@ -249,6 +249,10 @@ class DistributedGraph:
         found.__dict__["index"] = editor.index  # a cached property
         return found
 
+    def indexed_anew(self) -> DistributedGraph:
+        """A copy whose index is made of the graph itself, for one that may have been changed past its editor."""
+        return replace(self)
+
     def replace(self, **changes: Any) -> DistributedGraph:
         """A copy with some fields changed."""
         found = replace(self, **changes)

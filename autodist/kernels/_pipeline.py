@@ -191,6 +191,7 @@ def rewrite(
             started = time.perf_counter()
             made = kernel.apply(current)
             if made is not current:
+                made = made.indexed_anew() if isinstance(kernel, ExtraKernel) else made
                 _check(kernel, made)
                 current = made if made.valid is made.graph_def else made.replace(valid=made.graph_def)
             del made  # the graph before this one is not kept while the next kernel runs

@@ -1,11 +1,13 @@
 """The order of the passes: each comes after those that see to what it needs; and what they make is valid."""
 
-from dataclasses import dataclass
+import weakref
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pytest
 
 from autodist.errors import GraphError
+from autodist.graph import GraphIndex
 from autodist.kernels import ExtraKernel, Layout, kernels_for, rewrite
 from autodist.kernels._base import Fact
 from autodist.kernels._pipeline import PREPARATIONS, _invalid, check_order
@@ -84,3 +86,72 @@ def test_what_an_editor_has_checked_is_valid_as_a_whole(builder):
     assert all(found.valid is found.graph_def for found in seen)
     assert len({id(found.graph_def) for found in seen}) > 4
     assert [_invalid(found) for found in seen] == [[]] * len(seen)
+
+
+# --- what is known of a graph goes on with it
+
+
+@pytest.mark.parametrize("builder", [AllReduce(communicator="tcp"), PS(communicator="tcp", local_proxy=True)])
+def test_each_graph_has_the_index_that_it_would_have_by_itself(builder):
+    graph, seen = captured(num_dense=2), []
+    strategy = builder.build(graph, SPEC)
+    kernels = kernels_for(graph, strategy, extras=())
+    rewrite(graph, Layout.of(strategy, SPEC, 1, server=False), kernels, lambda _, found: seen.append(found))
+    for found in seen:
+        anew = GraphIndex.of(found.graph_def)
+        assert list(found.index.nodes.items()) == list(anew.nodes.items())
+        assert (found.index.needs, found.index.sources) == (anew.needs, anew.sources)
+        assert list(found.index.needs) == [node.name for node in found.graph_def.node]
+
+
+@dataclass(frozen=True)
+class Waiting(ExtraKernel):
+    """Has a node wait for another one, past the editor."""
+
+    name: ClassVar[str] = "Waiting"
+    after: ClassVar[str] = "replicate"
+
+    def apply(self, graph):
+        editor = graph.edit()
+        waited = editor.constant("waited", 1.0, "float32")
+        editor[graph.effects[0]].input.append(f"^{waited}")
+        return graph.edited(editor)
+
+
+def test_what_a_kernel_of_others_changes_past_the_editor_is_known_afterwards():
+    graph = captured(num_dense=1, sparse=False)
+    strategy = AllReduce(communicator="tcp").build(graph, SPEC)
+    kernels = kernels_for(graph, strategy, extras=[Waiting()])
+    found, _ = rewrite(graph, Layout.of(strategy, SPEC, 0, server=False), kernels)
+    assert "waited" in found.nodes
+
+
+@dataclass(frozen=True)
+class Noticing(ExtraKernel):
+    """Changes the graph, and notices which of the earlier ones are still there."""
+
+    name: ClassVar[str] = "Noticing"
+    after: ClassVar[str] = "replicate"
+    given: list = field(default_factory=list)
+
+    def apply(self, graph):
+        self.given.append((weakref.ref(graph), [earlier() is not None for earlier, _ in self.given]))
+        return graph.replace(notes=(*graph.notes, "noticed"))
+
+
+def test_no_graph_is_kept_but_the_one_that_a_kernel_rewrites():
+    graph = captured(num_dense=1, sparse=False)
+    strategy = AllReduce(communicator="tcp").build(graph, SPEC)
+    noticing = Noticing()
+    rewrite(graph, Layout.of(strategy, SPEC, 0, server=False), [noticing] * 3)
+    assert [kept for _, kept in noticing.given] == [[], [False], [False, False]]
+
+
+def test_nothing_is_rewritten_for_requests_where_no_node_is_elsewhere():
+    graph, seen = captured(num_dense=1, sparse=False), []
+    strategy = AllReduce(communicator="tcp").build(graph, SPEC)
+    kernels = kernels_for(graph, strategy, extras=())
+    rewrite(graph, Layout.of(strategy, SPEC, 1, server=False), kernels, lambda *found: seen.append(found))
+    place, requests = ([found for name, found in seen if name == one] for one in ("place", "requests"))
+    assert requests == place
+    assert requests[0].graph_def is place[0].graph_def
