@@ -11,7 +11,6 @@ from autodist.graph import (
     BatchScaling,
     StepAnalysis,
     TrainingGraph,
-    called_functions,
     data_inputs,
     itemsize,
     node_of,
@@ -56,7 +55,7 @@ def notes_of(demand: NodeDemand, counted: Container[str] = (), variables: Iterab
         counted: The nodes that draw for a replica's examples what one device draws for them.
         variables: Names of the step's variables, which have those of layers in them.
     """
-    nodes, scalings = demand.analysis.nodes, demand.analysis.scalings
+    nodes = demand.analysis.nodes
     notes = []
     by_replica = [name for name in demand.replica if BY_REPLICA in nodes[name].attr]
     if by_replica:
@@ -65,8 +64,7 @@ def notes_of(demand: NodeDemand, counted: Container[str] = (), variables: Iterab
             "that part's own mean and variance, so weights differ from those of one device, the less the larger the "
             'parts are; `scope(batch_norm="synchronized")` normalizes by the whole batch'
         )
-    draws = (name for name in demand.draws if name not in counted)
-    if any(scalings[name][0] in ROWLIKE or called_functions(nodes[name]) for name in draws):
+    if any(name not in counted for name in demand.draws):
         notes.append(
             "in this step each replica draws its own random numbers for its examples (Dropout, noise), so weights "
             "differ from those of one device"
