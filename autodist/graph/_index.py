@@ -49,7 +49,7 @@ class GraphIndex:
 
     @property
     def sources(self) -> dict[str, tuple[str, ...]]:
-        """By node, those whose data it takes; made anew each time."""
+        """By node, those whose data it takes; made again each time."""
         sources = dict(self.needs)
         for name, count in self._waits.items():
             sources[name] = sources[name][:-count]
@@ -57,7 +57,7 @@ class GraphIndex:
 
     @property
     def order(self) -> list[str]:
-        """Node names, inputs before consumers; made anew each time."""
+        """Node names, inputs before consumers; made again each time."""
         return order_by(self.needs)
 
     def ancestors(self, roots: Iterable[str]) -> set[str]:
