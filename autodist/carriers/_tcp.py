@@ -12,7 +12,16 @@ from autodist.carriers._scatter import Scattered
 from autodist.carriers._tcp_group import TcpGroup
 from autodist.carriers._widened import SMALL, Widened
 from autodist.cost import Links, added, direct_gather, direct_reduce
-from autodist.transport import connect, disconnect, is_built, is_coded, owner_places, reduction_shares, register
+from autodist.transport import (
+    OP_PREFIX,
+    connect,
+    disconnect,
+    is_built,
+    is_coded,
+    owner_places,
+    reduction_shares,
+    register,
+)
 
 if TYPE_CHECKING:
     from autodist.graph import NodeList
@@ -37,7 +46,7 @@ class Tcp(Carrier):
         "several workers need Horovod, or TensorFlow's collectives, which are slower and open ports "
         "(`--allow-open-ports`); nothing can be encrypted"
     )
-    op_prefix: ClassVar[str] = "Autodist"
+    op_prefix: ClassVar[str] = OP_PREFIX
 
     def is_available(self) -> bool:
         """Whether the library was built."""

@@ -10,7 +10,7 @@ Importing this package imports no TensorFlow.
 
 from autodist.transport._coding import CODED_SHARE, LEAST_CODED_BYTES, is_coded
 from autodist.transport._http_server import HttpServer
-from autodist.transport._library import connect, disconnect, is_built, refuse, register, withdraw
+from autodist.transport._library import OP_PREFIX, connect, disconnect, is_built, refuse, register, withdraw
 from autodist.transport._machine_addresses import ips_of, source_towards
 from autodist.transport._peer_handshake import Connection
 from autodist.transport._rejected_peers import RejectedPeers
@@ -21,6 +21,7 @@ from autodist.transport._symbols import redirect, restore, slots_of
 __all__ = [
     "CODED_SHARE",
     "LEAST_CODED_BYTES",
+    "OP_PREFIX",
     "Connection",
     "Endpoint",
     "HttpServer",

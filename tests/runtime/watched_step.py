@@ -50,10 +50,10 @@ class Step:
             tf.add(tf.reshape(received, []), checked(x, pause_s), name="sum")
         graph_def = graph.as_graph_def()
         step = DistributedGraph(graph_def, (), LAYOUT, ("sum:0",), ("sum:0",), (), (("x",),))
-        watch = StepWatch.over("step", step)
+        watched, watch = StepWatch.over("step", step)
         self._graph = tf.Graph()
         with self._graph.as_default():
-            tf.graph_util.import_graph_def(watch.graph_def, name="step")
+            tf.graph_util.import_graph_def(watched, name="step")
         self._ends = watch.ends(self._graph, ["step/sum:0"], [])
         self._session = tf.compat.v1.Session(graph=self._graph)
 

@@ -133,11 +133,11 @@ class SessionHost:
         """Bring a rewritten step into the session's graph, under a prefix."""
         import tensorflow as tf
 
-        watch = StepWatch.over(name, graph)
+        graph_def, watch = StepWatch.over(name, graph)
         if watch is not None:
             self._watches[name] = watch
         with self._graph.as_default():
-            tf.graph_util.import_graph_def(graph.graph_def if watch is None else watch.graph_def, name=name)
+            tf.graph_util.import_graph_def(graph_def, name=name)
         if graph.initializers:
             self.run([f"{name}/{node}" for node in graph.initializers])
 

@@ -17,10 +17,9 @@ from typing import Any
 
 from autodist.graph import GraphEditor, ancestors, has_loops_back
 from autodist.kernels import DistributedGraph
+from autodist.transport import OP_PREFIX
 
 _NAME = "autodist/watch"
-_COLLECTIVE = "collective"
-"""The attribute that all operations of the library have, and none of TensorFlow's."""
 
 
 @dataclass(frozen=True)
@@ -28,27 +27,27 @@ class StepWatch:
     """The watch over one step.
 
     Attributes:
-        graph_def: The step, in which all that the library does waits until somebody watches.
         name: The step's name in the session, by which the library knows the watch.
     """
 
-    graph_def: Any
     name: str
     _ends: dict[tuple[str, ...], list[str]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def over(cls, name: str, graph: DistributedGraph) -> StepWatch | None:
-        """The watch over a step; None if the library does nothing in it.
+    def over(cls, name: str, graph: DistributedGraph) -> tuple[Any, StepWatch | None]:
+        """A step's graph, in which all that the library does waits until somebody watches, and the watch.
+
+        Where the library does nothing, that is the graph itself, and no watch.
 
         Args:
             name: The step's name in the session.
             graph: The step as rewritten.
         """
         functions = graph.graph_def.library.function
-        inside = any(_COLLECTIVE in node.attr for function in functions for node in function.node_def)
-        names = [node.name for node in graph.graph_def.node if _COLLECTIVE in node.attr]
+        inside = any(map(_is_ours, (node for function in functions for node in function.node_def)))
+        names = [node.name for node in graph.graph_def.node if _is_ours(node)]
         if not names and not inside:
-            return None
+            return graph.graph_def, None
         editor = graph.edit(graph.layout.main_device)
         watched = _add_watch(editor, name)
         for function in editor.library.function:
@@ -59,7 +58,7 @@ class StepWatch:
             for node in names:
                 if node not in apart:
                     editor.wait_for(node, [watched])
-        return cls(editor.finish(), name)
+        return editor.finish(), cls(name)
 
     def ends(self, graph: Any, fetches: Sequence[str], targets: Sequence[str]) -> list[str]:
         """The nodes that have to run as well, so that a run ends its watch when it has done all that it is for.
@@ -78,7 +77,6 @@ class StepWatch:
 
     def _add_end(self, graph: Any, last: list[Any]) -> list[str]:
         import tensorflow as tf
-        from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
         def found(node: str) -> Any:
             return graph.get_operation_by_name(f"{self.name}/{_NAME}/{node}")
@@ -86,8 +84,8 @@ class StepWatch:
         queue, element = found("queue").outputs[0], found("element").outputs
         with graph.as_default(), tf.device(found("queue").device), tf.name_scope(f"{self.name}/{_NAME}/end/"):
             with tf.control_dependencies([*last, found("begun")]):
-                name = AttrValue(s=self.name.encode())
-                over = graph.create_op("AutodistEndWatch", [], [], attrs={_COLLECTIVE: name}, name="over")
+                attributes = dict(found("held").node_def.attr)  # by which the library knows the watch
+                over = graph.create_op("AutodistEndWatch", [], [], attrs=attributes, name="over")
             with tf.control_dependencies([over]):
                 put = tf.raw_ops.QueueEnqueueV2(handle=queue, components=element)
         return [put.name, found("until_end").name]
@@ -107,8 +105,13 @@ def _add_watch(editor: GraphEditor, name: str) -> str:
     return editor.add("QueueEnqueueV2", f"{_NAME}/begun", [queue, element, f"^{first}"], Tcomponents=["bool"])
 
 
+def _is_ours(node: Any) -> bool:
+    """Whether a node is an operation of the library."""
+    return node.op.startswith(OP_PREFIX)  # type: ignore[no-any-return]
+
+
 def _mark(nodes: Iterable[Any], name: str) -> None:
     """Note at the library's operations to which watch they belong."""
     for node in nodes:
-        if _COLLECTIVE in node.attr:
+        if _is_ours(node):
             node.attr["watch"].s = name.encode()
