@@ -103,7 +103,7 @@ class _Spy(Kernel):
             self.broken.append("it changes the graph that it is given, and not a copy of it")
         elif _content(self.kernel.apply(graph)) != _content(result):
             self.broken.append("it makes another graph each time")
-        return result
+        return result.indexed_anew()  # as after each kernel of others
 
 
 def _content(graph: DistributedGraph) -> tuple[bytes, ...]:
