@@ -74,6 +74,12 @@ APART = {
     ),
     "mask of elements": lambda x: tf.boolean_mask(x, x > 0),
     "rows by number": lambda x: tf.gather(x, tf.where(x[:, 0] > 0)[:, 0]),
+    "rows changed by what they have": lambda x: tf.tensor_scatter_nd_update(
+        x, tf.where(x[:, 0] > 0), tf.boolean_mask(2.0 * x, x[:, 0] > 0)
+    ),
+    "rows changed alike": lambda x: tf.tensor_scatter_nd_add(
+        x, tf.stack([tf.range(size(x)), positive(x)], 1), tf.fill([size(x)], 0.5)
+    ),
     "partition": lambda x: tf.dynamic_partition(x, positive(x), 2)[1],
     "crossed": lambda x: keras.layers.HashedCrossing(5)((positive(x), positive(-x))),
     "frames": lambda x: tf.signal.frame(x, 2, 1),
@@ -85,6 +91,30 @@ APART = {
     ),
 }  # fmt: skip
 MEETING = {
+    "sums of numbers": (
+        lambda x: tf.math.unsorted_segment_sum(tf.range(size(x)), tf.cast(x[:, 0], tf.int32), size(x)),
+        "UnsortedSegmentSum",
+    ),
+    "inverse of an order": (
+        lambda x: tf.scatter_nd(tf.cast(x[:, :1], tf.int32), tf.range(size(x)), [size(x)]),
+        "ScatterNd",
+    ),
+    "numbers that some rows change": (
+        lambda x: tf.tensor_scatter_nd_update(
+            tf.range(size(x)), tf.where(x[:, 0] > 0), positive(tf.boolean_mask(x, x[:, 0] > 0))
+        ),
+        "TensorScatterUpdate",
+    ),
+    "changed to numbers": (
+        lambda x: (lambda m: tf.tensor_scatter_nd_update(positive(x), m, tf.cast(m[:, 0], tf.int32)))(
+            tf.where(x[:, 0] > 0)
+        ),
+        "TensorScatterUpdate",
+    ),
+    "one kind in the place of another": (
+        lambda x: tf.tensor_scatter_nd_update(x, tf.where(x[:, 0] > 0), tf.boolean_mask(x, x[:, 0] <= 0)),
+        "TensorScatterUpdate",
+    ),
     "reversed": (lambda x: tf.reverse(x, [0]), "ReverseV2"),
     "reversed by a slice": (lambda x: x[::-1], "StridedSlice"),
     "rolled": (lambda x: tf.roll(x, 1, 0), "Roll"),

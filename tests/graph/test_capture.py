@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autodist.errors import CaptureError
+from autodist.errors import CaptureError, FixedRowsError
 from autodist.graph import BatchScaling, Role, StepAnalysis, VariableNames, capture, node_of
 
 X = tf.TensorSpec([8, 4])
@@ -217,3 +217,13 @@ def test_captured_arrays_become_constants():
     assert len(graph.variables) == 1
     placeholders = [node.name for node in graph.graph_def.node if node.op == "Placeholder"]
     assert len(placeholders) == 2  # the batch and the handle of w
+
+
+def test_whether_a_step_is_for_one_number_of_rows_is_tried_with_those_of_the_whole_batch():
+    """Not with those of this worker's part, which do not fit the program's constants."""
+    w = tf.Variable(tf.ones([4]), name="w")
+    step = gradient_step(
+        lambda x: tf.reduce_mean((x * w + tf.zeros([8, 1])) * tf.constant([1.0] * x.shape[0])[:, None]), w
+    )
+    with pytest.raises(FixedRowsError, match="asks in Python for the number of rows"):
+        capture(step, [tf.TensorSpec([3, 4])], VariableNames(), rows=8)

@@ -131,19 +131,22 @@ def _first_dims(call: Call, inputs: Sequence[int]) -> Value:
     return rows[0] if fits and of_same_examples(*rows) else MET
 
 
-def scattered(call: Call, length_at: int | None = None) -> Value:
+def scattered(call: Call, numbers_at: int = 1, length_at: int | None = None) -> Value:
     """Sums of rows that have the same number, over the batch.
 
     If the numbers are those of the examples, the result has a row for each, provided it has as many rows as examples.
 
     Args:
         call: The operator's.
+        numbers_at: The input that says where each row goes; numbers of rows in another one are added up as values.
         length_at: The input whose first entry is the number of rows of the result; None if the largest number decides.
     """
     rows = [value for value in call.values if isinstance(value, Rows)]
     if any(r.dim != 0 or not _agree(r, rows[0]) for r in rows) or not of_same_examples(*rows):
         return MET
     numbers = [r for r in rows if r.position is not None]
+    if any(r is not call.rows(numbers_at) for r in numbers):
+        return MET
     if call.result is not None and None not in call.result:
         return MET if numbers else DATA
     ordered = numbers and all(n.are_numbers(EVERYWHERE, 0) for n in numbers)

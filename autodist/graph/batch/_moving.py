@@ -389,10 +389,11 @@ def stitched(call: Call) -> Value:
 
 
 def written_to_rows(call: Call) -> Value:
-    """Updates of places that are named by coordinates: each example its own places."""
-    table, at, updates = call.rows(0), call.rows(1), call.values[2]
-    shape = call.shapes[1]
-    if table is None or at is None or shape is None or not shape or not isinstance(updates, Rows | None):
+    """Updates of places that are named by coordinates: each example its own places, by what belongs to it."""
+    table, at, updates, shape = call.rows(0), call.rows(1), call.values[2], call.shapes[1]
+    if table is None or at is None or not shape or not isinstance(updates, Rows | None):
+        return MET
+    if any(r.position is not None for r in (table, updates) if r) or not of_same_examples(at, updates or at):
         return MET
     column = 0 if at.position == EVERYWHERE and shape[-1] == 1 else at.position
-    return replace(table, position=None) if column == table.dim and _finds(at, table) else MET
+    return table if column == table.dim and _finds(at, table) else MET

@@ -104,7 +104,7 @@ def capture(
     captured, asked = _captured(first, traced, described, is_open=rows is not None and not fixed)
 
     def answered() -> tuple[Identity, RowCounts]:
-        relaxed = _relaxed(specs, split)
+        relaxed = _with_rows(specs, split, None)
         concrete, marked, counts = _traced(step, relaxed, names, synchronized_batch_norm, RowCounts(rows, answers=True))
         return described(concrete, marked).graph.identity, counts
 
@@ -189,7 +189,7 @@ def _trace(
 
     asked = RowCounts(rows)
     try:
-        return _traced(step, _relaxed(specs, split), names, synchronized_batch_norm, asked)
+        return _traced(step, _with_rows(specs, split, None), names, synchronized_batch_norm, asked)
     except AutoDistError:
         raise
     except Exception as error:
@@ -198,7 +198,8 @@ def _trace(
                 f"the step returns something that is not a tensor: {str(error).splitlines()[0]}",
                 hint="return tensors, numbers, None, or lists, tuples and dicts of them",
             ) from error
-        trains = refuse_fixed_rows(error, asked.lines, lambda: marks_gradients(tf.function(step), tuple(specs), {}))
+        whole = specs if rows is None else _with_rows(specs, split, rows)
+        trains = refuse_fixed_rows(error, asked.lines, lambda: marks_gradients(tf.function(step), tuple(whole), {}))
         if trains is False:
             raise NoGradientError(
                 "the step takes no gradient, and is for one number of rows only",
@@ -232,12 +233,12 @@ def _without_loops(
     return found
 
 
-def _relaxed(specs: Sequence[Any], split: Sequence[bool]) -> list[Any]:
-    """Specs of arguments in a tracing for any number of rows."""
+def _with_rows(specs: Sequence[Any], split: Sequence[bool], rows: int | None) -> list[Any]:
+    """Specs of arguments in a tracing for a number of rows; None for any number."""
     import tensorflow as tf
 
     return [
-        tf.TensorSpec([None, *spec.shape[1:]], spec.dtype) if is_split else spec
+        tf.TensorSpec([rows, *spec.shape[1:]], spec.dtype) if is_split else spec
         for spec, is_split in zip(specs, split, strict=True)
     ]
 
