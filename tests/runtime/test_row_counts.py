@@ -66,7 +66,13 @@ def compared(x, y, weight):
     return mean(x, y, weight) * (1.0 if x.shape == (ROWS, 4) else 2.0)
 
 
+def distorted(x, y, weight):
+    images = keras.ops.image.elastic_transform(tf.reshape(x, [-1, 2, 2, 1]), alpha=1.0, sigma=0.5, seed=3)
+    return mean(tf.reshape(images, [-1, 4]), y, weight)
+
+
 DIFFERENT = {
+    "distorted": distorted,
     "or": lambda x, y, w: total(x, y, w) / (x.shape[0] or 1),
     "branch": branch,
     "unpacked": unpacked,

@@ -11,7 +11,13 @@ from typing import Any
 from autodist.errors import FixedRowsError
 from autodist.graph._attribute_patches import Patches
 from autodist.graph._identity import Identity
-from autodist.graph.tracing._source_lines import is_users, line_of_caller, line_of_error, said_in_tracing
+from autodist.graph.tracing._source_lines import (
+    is_users,
+    line_of_caller,
+    line_of_error,
+    line_of_user,
+    said_in_tracing,
+)
 
 _REMEDY = (
     "the replicas of a step get parts of each batch, with other numbers of rows: write `tf.shape(x)[0]` for the number "
@@ -21,6 +27,8 @@ _SOME = 7919
 """A number of rows that no other dim has."""
 _SHAPE = frozenset({"shape", "shape_v2"})
 """Functions of TensorFlow and Keras that give the shape of a tensor in the graph."""
+_TAKES_ONE = frozenset({"elastic_transform"})
+"""Functions of Keras that take a batch for one image if they do not know the number of its rows."""
 
 
 class RowCounts:
@@ -45,9 +53,11 @@ class RowCounts:
         """The answer of a shape: TensorFlow's value, or the one that it would give if the number of rows were known."""
         import tensorflow as tf
 
-        if _open_dim(shape) is None or not is_users(sys._getframe(2)):
+        frame = sys._getframe(2)
+        takes_one = frame.f_code.co_name in _TAKES_ONE
+        if _open_dim(shape) is None or not (takes_one or is_users(frame)):
             return value
-        known, line = told(self._known), line_of_caller()
+        known, line = told(self._known), line_of_user() if takes_one else line_of_caller()
         if line is None or isinstance(value, tf.TensorShape):
             return value  # a part of a shape will itself be asked
         if value == known:

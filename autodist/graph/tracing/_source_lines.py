@@ -74,6 +74,13 @@ def line_of_caller() -> str | None:
     return None
 
 
+def line_of_user() -> str | None:
+    """``file:line`` of the user's code that runs, by itself or by what it has called."""
+    from tensorflow.python.util import tf_stack
+
+    return _nearest([(frame.filename, frame.lineno) for frame in tf_stack.extract_stack()])
+
+
 def is_users(frame: FrameType | None, *, through: Collection[str] = ()) -> bool:
     """Whether a frame runs the user's code, or TensorFlow on its behalf.
 
