@@ -111,6 +111,10 @@ MEETING = {
         ),
         "TensorScatterUpdate",
     ),
+    "as many as another mask leaves": (
+        lambda x: tf.boolean_mask(x, x[:, 0] > 0) - tf.fill([size(tf.boolean_mask(x, x[:, 0] <= 0)), 1], 0.5),
+        "Sub",
+    ),
     "one kind in the place of another": (
         lambda x: tf.tensor_scatter_nd_update(x, tf.where(x[:, 0] > 0), tf.boolean_mask(x, x[:, 0] <= 0)),
         "TensorScatterUpdate",

@@ -147,6 +147,7 @@ class Follower:
             results,
             lambda k: self._sizes.of(tensors[k]),
             lambda k: self._sizes.is_of_batch(tensors[k]),
+            lambda k: self._sizes.selection_counted(tensors[k]),
             lambda k: self._computed_as.of(tensors[k]),
         )
 

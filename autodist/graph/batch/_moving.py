@@ -182,8 +182,7 @@ def split(call: Call) -> Value:
 
 def strided_slice(call: Call) -> Value:
     """Some of each example's elements; of the batch only whole batches."""
-    rows, shape = call.rows(), call.shapes[0]
-    begins, ends, strides = call.sizes(1), call.sizes(2), call.numbers(3)
+    rows, shape, begins, ends, strides = call.rows(), call.shapes[0], call.sizes(1), call.sizes(2), call.numbers(3)
     if rows is None or shape is None or begins is None or ends is None or strides is None:
         return MET
     attr = call.node.attr
@@ -286,9 +285,11 @@ def created(call: Call) -> Value:
     if not unknown:
         return None
     is_followed = any(isinstance(e, Batch) for k in range(len(call.values)) for e in call.sizes(k) or ())
-    if not is_followed and any(v is Kind.SIZE and call.is_of_batch(k) for k, v in enumerate(call.values)):
+    sizes = [k for k, value in enumerate(call.values) if value is Kind.SIZE]
+    if not is_followed and any(map(call.is_of_batch, sizes)):
         return MET
-    return Rows(unknown[0], None, None, selection="" if is_followed else None)
+    counted = call.selection_counted(sizes[0]) if len(sizes) == 1 else None
+    return Rows(unknown[0], None, None, selection="" if is_followed else None, counted=counted)
 
 
 def numbered(call: Call) -> Value:
@@ -318,8 +319,7 @@ def looked_up(call: Call) -> Value:
 def gathered(call: Call) -> Value:
     """Rows of a table, or each example's own elements."""
     table, at = call.rows(0), call.rows(1)
-    rank, index_rank = call.rank(0), call.rank(1)
-    axes = call.numbers(2) if len(call.values) > 2 else (0,)
+    rank, index_rank, axes = call.rank(0), call.rank(1), call.numbers(2) if len(call.values) > 2 else (0,)
     batch_dims = call.node.attr["batch_dims"].i if "batch_dims" in call.node.attr else 0
     if rank is None or index_rank is None or axes is None:
         return MET

@@ -83,6 +83,7 @@ class Rows:
         position: Where the values are numbers of rows: the column of the last dim that has them, or :data:`EVERYWHERE`.
         stride: Such numbers are the example's, times `stride`, plus less than that.
         among: The selection whose rows they number.
+        counted: Where `selection` is not known, one that leaves as many rows.
     """
 
     dim: int
@@ -92,6 +93,7 @@ class Rows:
     position: int | None = None
     stride: int = 1
     among: str | None = ""
+    counted: str | None = None
 
     @property
     def selected(self) -> bool:
@@ -111,7 +113,7 @@ def one_selection(*rows: Rows) -> str | None:
 
 def of_same_examples(*rows: Rows) -> bool:
     """Whether tensors are of the same examples, as far as their selections are known."""
-    return len({r.selection for r in rows} - {None}) < 2
+    return len({r.counted if r.selection is None else r.selection for r in rows} - {None}) < 2
 
 
 class Kind(enum.Enum):
@@ -142,6 +144,7 @@ class Call:
         results: The static shape of each output.
         sizes: By position of an input, the entries of this vector of whole numbers, as far as they are known.
         is_of_batch: By position of an input, whether it follows from how many examples there are alone.
+        selection_counted: By position of an input, the selection whose rows it counts, if it says no more than that.
         computed_as: By position of an input, a name that two inputs have only if they are computed alike.
     """
 
@@ -151,6 +154,7 @@ class Call:
     results: Sequence[Shape]
     sizes: Callable[[int], tuple[Size, ...] | None]
     is_of_batch: Callable[[int], bool]
+    selection_counted: Callable[[int], str | None]
     computed_as: Callable[[int], str]
 
     @property

@@ -10,7 +10,8 @@ from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, split_tensor, tensor_shape
 from autodist.graph.batch._rows import Batch, Kind, Rows, Size, Value
-from autodist.graph.operators import LONGEST, Passes, meaning, passes_on
+from autodist.graph.operators import LONGEST, Passes, is_kind, meaning, passes_on
+from autodist.graph.operators import Kind as OperatorKind
 
 Entries = tuple[Size, ...] | None
 
@@ -75,6 +76,20 @@ class Sizes(EntriesOf):
                 return False
             stack.extend(sources)
         return True
+
+    def selection_counted(self, tensor: str) -> str | None:
+        """The selection whose rows a number, or an entry of a shape, counts; None if it is computed or not known."""
+        stack, found = [split_tensor(tensor)[0]], set[str | None]()
+        while stack:
+            node = self._nodes[stack.pop()]
+            given = data_inputs(node)
+            counted = [rows for t in given if isinstance(rows := self._value(t), Rows)]
+            is_computed = not counted and is_kind(node.op, OperatorKind.ELEMENTWISE) and not passes_on(node.op)
+            if is_computed or any(rows.outer != 1 or rows.inner != 1 for rows in counted):
+                return None
+            found.update(rows.selection for rows in counted)
+            stack.extend(split_tensor(t)[0] for t in given if self._value(t) is Kind.SIZE)
+        return found.pop() if len(found) == 1 else None
 
     def _shape_of(self, tensor: str) -> Entries:
         shape = tensor_shape(self._nodes, tensor)
