@@ -17,6 +17,7 @@ from autodist.strategies import PSSynchronizer, VariableConfig, explain, get
 
 from . import single
 from .steps import rewritten
+from .test_replicate import batch, check
 
 layers = keras.layers
 
@@ -209,6 +210,28 @@ def test_values_are_picked_out_of_a_variable_by_their_coordinates(strategy):
     [value] = ran.variables.values()
     np.testing.assert_allclose(value, after, rtol=1e-5, atol=1e-6)
     assert np.abs(value - begun).max() > 1e-3
+
+
+WIDTHS = {
+    "of a mask": lambda x: tf.boolean_mask(x, [True, False] * 6, axis=1),
+    "said while tracing": lambda x: layers.CategoryEncoding(6, "count")(
+        tf.cast(x * x, tf.int32) % 6, count_weights=tf.abs(x)
+    ),
+}
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("name", WIDTHS)
+def test_gradients_of_inputs_whose_width_tensorflow_does_not_infer(name, dim):
+    w = tf.Variable(tf.random.stateless_normal([6, 4], [1, 2]), name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((WIDTHS[name](x) @ w - x[:, :4]) ** 2)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return [loss]
+
+    check(step, [[batch(8, 0, 12)], [batch(8, 1, 12)]], (5, 3), w, strategy=f"Tiled(dims=['w={dim}'])")
 
 
 def test_a_gradient_in_which_no_example_has_a_part():

@@ -132,7 +132,7 @@ class GradientMarker:
         target = -1 if late else self.target
         if not isinstance(gradient, tf.IndexedSlices):
             mark = GradientMark(number, "dense", late, target)
-            return self._differentiable(tf.convert_to_tensor(gradient), mark, handle)
+            return self._differentiable(_shaped(tf.convert_to_tensor(gradient), handle), mark, handle)
         shape = gradient.dense_shape
         return tf.IndexedSlices(
             self._differentiable(gradient.values, GradientMark(number, "values", late, target), handle),
@@ -162,6 +162,15 @@ def _variable_handle(source: Any) -> Any:
     value = getattr(source, "value", None)  # a Keras variable wraps a tf.Variable; a tf.Variable's `value` is a method
     variable = value if isinstance(value, tf.Variable) else source
     return variable.handle if isinstance(variable, tf.Variable) else None
+
+
+def _shaped(gradient: Any, handle: Any) -> Any:
+    """A gradient with the shape of its variable, where TensorFlow does not find it: parts of it may be wanted."""
+    import tensorflow as tf
+
+    shape = tf.TensorShape(handle._handle_data.shape_and_type[0].shape)
+    is_known = gradient.shape.is_fully_defined() or not shape.is_fully_defined()
+    return gradient if is_known else tf.ensure_shape(gradient, shape)
 
 
 def _is_marked(operation: Any) -> bool:

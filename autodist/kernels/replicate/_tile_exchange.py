@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from autodist.carriers import Scattered, rows_of
-from autodist.graph import NodeList, tensor_dtype
+from autodist.graph import NodeList, tensor_dtype, tensor_shape
 from autodist.graph.layouts import BatchPlan, Exchange, Partial, Tile, Whole, bounds_of_part
 from autodist.kernels._base import Combine, Layout
 
@@ -63,6 +63,8 @@ class TileExchanges:
         """The length of the dim that is cut."""
         # In a step for one number of examples, a fixed length may by chance be a multiple of that number.
         length = (self._plan.shapes.cases[0].shape(tensor) or ())[tile.dim]
+        if length is None:  # the program has said it while it was traced
+            length = (tensor_shape(self._nodes, tensor) or ())[tile.dim]
         assert length is not None
         return length
 
