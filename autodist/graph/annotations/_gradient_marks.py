@@ -169,8 +169,9 @@ def _shaped(gradient: Any, handle: Any) -> Any:
     import tensorflow as tf
 
     shape = tf.TensorShape(handle._handle_data.shape_and_type[0].shape)
-    is_known = gradient.shape.is_fully_defined() or not shape.is_fully_defined()
-    return gradient if is_known else tf.ensure_shape(gradient, shape)
+    if shape.is_fully_defined() and shape.is_compatible_with(gradient.shape):
+        gradient.set_shape(shape)  # an op that ensures it would have all of a gradient brought together
+    return gradient
 
 
 def _is_marked(operation: Any) -> bool:
