@@ -77,12 +77,17 @@ def test_a_kernel_of_others_that_makes_an_invalid_graph_is_refused(by_editor):
         rewrite(graph, Layout.of(strategy, SPEC, 0, server=False), kernels)
 
 
+def rewritings(builder):
+    """By kernel, the graph of a worker after it."""
+    graph, seen = captured(num_dense=2), {}
+    strategy = builder.build(graph, SPEC)
+    rewrite(graph, Layout.of(strategy, SPEC, 1, server=False), kernels_for(graph, strategy, extras=()), seen.setdefault)
+    return seen
+
+
 @pytest.mark.parametrize("builder", [AllReduce(communicator="tcp"), PS(communicator="tcp", local_proxy=True)])
 def test_what_an_editor_has_checked_is_valid_as_a_whole(builder):
-    graph, seen = captured(num_dense=2), []
-    strategy = builder.build(graph, SPEC)
-    kernels = kernels_for(graph, strategy, extras=())
-    rewrite(graph, Layout.of(strategy, SPEC, 1, server=False), kernels, lambda _, found: seen.append(found))
+    seen = list(rewritings(builder).values())
     assert all(found.valid is found.graph_def for found in seen)
     assert len({id(found.graph_def) for found in seen}) > 4
     assert [_invalid(found) for found in seen] == [[]] * len(seen)
@@ -93,11 +98,7 @@ def test_what_an_editor_has_checked_is_valid_as_a_whole(builder):
 
 @pytest.mark.parametrize("builder", [AllReduce(communicator="tcp"), PS(communicator="tcp", local_proxy=True)])
 def test_each_graph_has_the_index_that_it_would_have_by_itself(builder):
-    graph, seen = captured(num_dense=2), []
-    strategy = builder.build(graph, SPEC)
-    kernels = kernels_for(graph, strategy, extras=())
-    rewrite(graph, Layout.of(strategy, SPEC, 1, server=False), kernels, lambda _, found: seen.append(found))
-    for found in seen:
+    for found in rewritings(builder).values():
         anew = GraphIndex.of(found.graph_def)
         assert list(found.index.nodes.items()) == list(anew.nodes.items())
         assert (found.index.needs, found.index.sources) == (anew.needs, anew.sources)
@@ -148,10 +149,6 @@ def test_no_graph_is_kept_but_the_one_that_a_kernel_rewrites():
 
 
 def test_nothing_is_rewritten_for_requests_where_no_node_is_elsewhere():
-    graph, seen = captured(num_dense=1, sparse=False), []
-    strategy = AllReduce(communicator="tcp").build(graph, SPEC)
-    kernels = kernels_for(graph, strategy, extras=())
-    rewrite(graph, Layout.of(strategy, SPEC, 1, server=False), kernels, lambda *found: seen.append(found))
-    place, requests = ([found for name, found in seen if name == one] for one in ("place", "requests"))
-    assert requests == place
-    assert requests[0].graph_def is place[0].graph_def
+    seen = rewritings(AllReduce(communicator="tcp"))
+    assert seen["requests"] == seen["place"]
+    assert seen["requests"].graph_def is seen["place"].graph_def

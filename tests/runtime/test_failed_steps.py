@@ -36,7 +36,7 @@ def test_a_watched_step(what):
 def test_updates_fail_at_the_servers_of_two_workers(strategy, tmp_path):
     spec = ResourceSpec.local(workers=2)
     # Its stall timeout is longer than the test may take.
-    job = Job(HERE / "failing_servers.py", spec, strategy=strategy, run_dir=tmp_path / "run")
+    job = Job(HERE / "failing_server.py", spec, ("2",), strategy, run_dir=tmp_path / "run")
     result = LocalLauncher().launch(job)
     logs = "".join(log.read_text() for log in (tmp_path / "run" / "logs").iterdir())
     assert result.exit_code == 1

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autodist.graph import GraphEditor, ancestors, has_loops_back
+from autodist.graph import GraphEditor, has_loops_back
 from autodist.kernels import DistributedGraph
 from autodist.transport import OP_PREFIX
 
@@ -54,7 +54,7 @@ class StepWatch:
             _mark(function.node_def, name)
         _mark((editor[node] for node in names), name)
         if not has_loops_back(graph.graph_def):  # nothing within such a loop can wait for what is outside
-            apart = ancestors(graph.nodes, [node for serving in graph.serving for node in serving.targets])
+            apart = graph.index.ancestors(node for serving in graph.serving for node in serving.targets)
             for node in names:
                 if node not in apart:
                     editor.wait_for(node, [watched])
