@@ -97,8 +97,6 @@ class Execution:
             self._failed = True
             # If the script catches this, the others would wait in vain: their watchdogs find this note.
             self._worker.whereabouts.stay(f"has failed in that step ({said_by(error)})")
-            for server in step.servers:
-                server.check()  # what has failed there is why this step did
             raise
         finally:
             self._worker.in_step = False

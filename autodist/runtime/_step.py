@@ -149,7 +149,12 @@ class CompiledStep:
         for server in self.servers:
             server.check()
         with part_failures(self.captured, self.graph, self._prefix):
-            result = act()
+            try:
+                result = act()
+            except BaseException:
+                for server in self.servers:
+                    server.check()  # what has failed there is why this step did: to be told before others tell of it
+                raise
         self.taken += 1
         self._host.outdate(self._written - self.graph.refreshers.keys())
         return result
