@@ -1,4 +1,4 @@
-"""Run a callback once a module has been imported, without importing it.
+"""Run a callback once a module has been imported, or a context around its import, without importing it.
 
 The bootstrap must not import TensorFlow itself: a script sets variables such as ``CUDA_VISIBLE_DEVICES`` before its own
 import, and they would come too late.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["after_import"]
+__all__ = ["after_import", "around_import"]
 
 
 def after_import(name: str, callback: Callable[[ModuleType], None]) -> Callable[[], None]:
@@ -34,12 +35,31 @@ def after_import(name: str, callback: Callable[[ModuleType], None]) -> Callable[
     return finder.forget
 
 
+def around_import(name: str, context: Callable[[], AbstractContextManager[None]]) -> None:
+    """Have the module ``name`` imported inside a context; nothing happens if it has been imported already.
+
+    Callbacks that wait for the same module since before this call are called inside the context too.
+
+    Example:
+        >>> import contextlib
+        >>> around_import("json", contextlib.nullcontext)
+    """
+    if name not in sys.modules:
+        sys.meta_path.insert(0, _Finder(name, lambda _: None, context))
+
+
 class _Finder:
     """Finds one module through the other finders, and has its loader call back; removes itself then."""
 
-    def __init__(self, name: str, callback: Callable[[ModuleType], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        callback: Callable[[ModuleType], None],
+        context: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._name = name
         self._callback = callback
+        self._context = context
         self._searching = False
 
     def forget(self) -> None:
@@ -70,7 +90,8 @@ class _Finder:
 
         def exec_module(module: ModuleType) -> None:
             self.forget()
-            execute(module)
-            self._callback(module)
+            with self._context():
+                execute(module)
+                self._callback(module)
 
         loader.exec_module = exec_module

@@ -24,7 +24,17 @@ ROOT = THIS.parent.parent
 PACKAGE = ROOT / "autodist"
 
 # Imports point one way. What stands on the right may be imported by what stands on the left.
-_BASE = {"errors", "installation", "chatter", "user_code", "error_text", "wording", "after_import", "tcp_table"}
+_BASE = {
+    "errors",
+    "installation",
+    "chatter",
+    "user_code",
+    "error_text",
+    "wording",
+    "after_import",
+    "garbage",
+    "tcp_table",
+}
 _COST = _BASE | {"registry", "graph", "cost"}
 _CARRIERS = _COST | {"transport", "carriers"}
 _STRATEGIES = _CARRIERS | {"documents", "compressors", "resource_spec", "strategies"}
@@ -40,6 +50,7 @@ MAY_IMPORT = {
     "error_text": set(),
     "wording": set(),
     "after_import": set(),
+    "garbage": set(),
     "tcp_table": set(),
     "transport": _BASE,
     "graph": _BASE | {"registry"},

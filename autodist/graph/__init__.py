@@ -7,7 +7,6 @@ from autodist.graph._attribute_patches import Patches
 from autodist.graph._constants import static_value
 from autodist.graph._editor import GraphEditor
 from autodist.graph._function_bodies import FunctionBodies
-from autodist.graph._garbage import garbage_waits
 from autodist.graph._graph_def import (
     ancestors,
     called_functions,
@@ -128,7 +127,6 @@ __all__ = [
     "draws_inside",
     "factors_of",
     "full_name",
-    "garbage_waits",
     "has_loops_back",
     "is_aligned",
     "is_stateful",

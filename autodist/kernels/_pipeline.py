@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autodist.errors import GraphError
-from autodist.graph import TrainingGraph, garbage_waits, node_of
+from autodist.garbage import garbage_waits
+from autodist.graph import TrainingGraph, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel, Layout, Pass, Preparation
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel, extra_kernels, insert

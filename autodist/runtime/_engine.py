@@ -13,6 +13,7 @@ import numpy as np
 
 from autodist.coordination import Worker
 from autodist.errors import CaptureError, FixedRowsError, UsageError
+from autodist.garbage import old_objects_stay
 from autodist.graph import CapturedStep, draws_by_kernels
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._array_programs import ArrayPrograms, Dims
@@ -281,8 +282,10 @@ class Engine:
     def _step(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep:
         """The compiled step for a function and arguments of this kind; see :meth:`_compiled`."""
         known = self._known(function, arguments, local)
-        if known is not None:
-            return known
+        return self._new_step(function, arguments, local) if known is None else known
+
+    @old_objects_stay()
+    def _new_step(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep:
         self.settle()
         key = (function, arguments.key)
         reason = self._fixed.get(key)

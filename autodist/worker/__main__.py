@@ -20,10 +20,11 @@ from types import ModuleType
 from typing import NoReturn
 
 from autodist import carriers
-from autodist.after_import import after_import
+from autodist.after_import import after_import, around_import
 from autodist.carriers import Carrier
 from autodist.coordination import CoordinatorClient, FailureNote, Worker, current_worker, say_last
 from autodist.errors import AutoDistError, LaunchError
+from autodist.garbage import garbage_waits
 from autodist.resource_spec import ResourceSpec
 from autodist.worker._chief_writes import leave_saving_to_chief, tell_of_saving
 from autodist.worker._exceptions import note_of
@@ -116,6 +117,9 @@ def _hook_into_imports(worker: Worker) -> None:
     after_import("keras", see_to_keras)
     if environment.world_size > 1:
         after_import("tf_keras", see_to_keras2)
+    for package in ("tensorflow", "keras"):
+        # Six full collections run during these imports otherwise, which take half a second and find nothing.
+        around_import(package, garbage_waits)
 
 
 def _report_progress(worker: Worker, ended: threading.Event) -> None:

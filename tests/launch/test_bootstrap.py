@@ -163,3 +163,19 @@ def test_same_seed_on_all_ranks_and_only_the_chief_saves(script, tmp_path: Path)
     assert outputs[1][-1] == "[]"
     assert errors[1].count("`Model.save` writes nothing on worker 1: the chief (worker 0) writes the file") == 1
     assert "writes nothing" not in errors[0]
+
+
+def test_no_full_collection_while_tensorflow_and_keras_are_imported(script):
+    text = (
+        "import gc\nfull = []\n"
+        "gc.callbacks.append(lambda phase, info: full.append(info['generation']) if phase == 'start' else None)\n"
+        "import tensorflow, keras\nprint(full.count(2), gc.isenabled(), gc.get_freeze_count())\n"
+    )
+    # `tests/lean`, which is found by that variable, does the same in a way of its own.
+    assert bootstrap(script(text + STEP), PYTHONPATH="").stdout == "0 True 0\n"
+
+
+def test_garbage_is_collected_again_where_the_import_fails(script, tmp_path):
+    script("raise ImportError('broken')", "tensorflow.py")
+    text = "import gc\ntry:\n    import tensorflow\nexcept ImportError as error:\n    print(error, gc.isenabled())\n"
+    assert bootstrap(script(text + STEP)).stdout == "broken True\n"

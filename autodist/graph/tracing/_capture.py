@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
-from autodist.graph._garbage import garbage_waits
+from autodist.garbage import garbage_waits
 from autodist.graph._graph_def import data_inputs, is_stateful, node_of
 from autodist.graph._identity import Identity
 from autodist.graph._training_graph import TrainingGraph
