@@ -40,6 +40,10 @@ APART = {
     "reversed columns": lambda x: tf.reverse(x, [1]),
     "own column": lambda x: tf.gather_nd(x, tf.stack([tf.range(size(x)), positive(x)], 1)),
     "own column of flat": lambda x: tf.gather(tf.reshape(x, [-1]), tf.range(size(x)) * 2 + positive(x)),
+    "columns of flat": lambda x: tf.gather(tf.reshape(x, [-1]), tf.range(size(x)) * 2 + 1),
+    "batch dims before a dim of the batch": lambda x: tf.gather(
+        tf.transpose(tf.stack([x @ W, x, 2.0 * x], 0), [0, 2, 1]), tf.constant([[0], [1], [1]]), axis=1, batch_dims=1
+    ),
     "batch dims": lambda x: tf.gather(x, positive(x)[:, None], batch_dims=1),
     "table": lambda x: tf.gather(W, positive(x)),
     "outer product": lambda x: tf.einsum("bi,bj->bij", x, x),
@@ -91,6 +95,14 @@ APART = {
     ),
 }  # fmt: skip
 MEETING = {
+    "a column of the next example": (
+        lambda x: tf.gather(tf.reshape(tf.concat([x, x], 1), [-1]), tf.range(size(x)) * 4 + 5),
+        "AddV2",
+    ),
+    "columns for a number of examples": (
+        lambda x: tf.gather(x, tf.constant(4 * [[0], [1]]), batch_dims=1),
+        "GatherV2",
+    ),
     "sums of numbers": (
         lambda x: tf.math.unsorted_segment_sum(tf.range(size(x)), tf.cast(x[:, 0], tf.int32), size(x)),
         "UnsortedSegmentSum",

@@ -89,9 +89,12 @@ def numbers_plus(call: Call) -> Value:
     numbers = [v for v in call.values if isinstance(v, Rows) and v.position == EVERYWHERE]
     if len(numbers) != 1 or numbers[0].stride == 1:
         return elementwise(call)
+    stride = numbers[0].stride
+    if any(not 0 <= added < stride for k in range(len(call.values)) for added in call.numbers(k) or ()):
+        return MET  # these name what belongs to other examples
     plain = [replace(v, position=None) if isinstance(v, Rows) else v for v in call.values]
     found = elementwise(replace(call, values=plain))
-    return replace(found, position=EVERYWHERE, stride=numbers[0].stride) if isinstance(found, Rows) else found
+    return replace(found, position=EVERYWHERE, stride=stride) if isinstance(found, Rows) else found
 
 
 def numbers_times(call: Call) -> Value:

@@ -332,7 +332,9 @@ def gathered(call: Call) -> Value:
     if table.dim != axis:
         if at is not None or not _whole(table):
             return MET
-        return replace(table, dim=table.dim if table.dim < axis else table.dim - 1 + index_rank)
+        if table.dim < batch_dims:
+            return MET  # there are indices for each example, for a number of examples that the script knows
+        return replace(table, dim=table.dim if table.dim < axis else table.dim - 1 + index_rank - batch_dims)
     if at is None or at.position != EVERYWHERE or not _finds(at, table):
         return MET
     return replace(at, dim=axis + at.dim, position=table.position, stride=table.stride, inner=at.inner)
