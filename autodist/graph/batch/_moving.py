@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import prod
 
-from autodist.graph.batch._rows import EVERYWHERE, Batch, Call, Kind, Rows, Size, Value, of_same_examples, one_selection
+from autodist.graph.batch._rows import EVERYWHERE, Batch, Call, Kind, Rows, Size, Value, are_alike, one_selection
 
 MET = Kind.MET
 
@@ -22,15 +22,10 @@ def each_kept(call: Call) -> Value | list[Value]:
     return list(call.values)
 
 
-def _whole(rows: Rows) -> bool:
-    """Whether rows hold no numbers of examples in one of several columns, which moving the elements would lose."""
-    return rows.position in (None, EVERYWHERE)
-
-
 def reshaped(call: Call) -> Value:
     """Elements keep their order, so the batch lies where as many elements come before and after it."""
     rows, given = call.rows(), call.shapes[0]
-    if rows is None or given is None or call.result is None or not _whole(rows):
+    if rows is None or given is None or call.result is None or not rows.can_move:
         return MET
     before, behind = _product(given[: rows.dim]), _product(given[rows.dim + 1 :])
     if before is None or behind is None:
@@ -81,7 +76,7 @@ def expanded(call: Call) -> Value:
     if rows is None or at is None or rank is None:
         return MET
     place = at[0] % (rank + 1)
-    if not _whole(rows) and place > rank - 1:
+    if not rows.can_move and place > rank - 1:
         return MET
     return replace(rows, dim=rows.dim + (place <= rows.dim))
 
@@ -96,7 +91,7 @@ def drop_dims(call: Call) -> Value:
     if rows.dim in dropped:
         return MET
     found = replace(rows, dim=rows.dim - sum(d < rows.dim for d in dropped))
-    return replace(found, position=EVERYWHERE) if not _whole(rows) and len(shape) - 1 in dropped else found
+    return replace(found, position=EVERYWHERE) if not rows.can_move and len(shape) - 1 in dropped else found
 
 
 def concatenated(call: Call) -> Value:
@@ -108,7 +103,7 @@ def concatenated(call: Call) -> Value:
     dim, rows = axis[0] % rank, [part for part in parts if isinstance(part, Rows)]
     if dim == rows[0].dim:
         return _in_turn(rows, len(parts))
-    if len(rows) < len(parts) or not _alike(rows):
+    if len(rows) < len(parts) or not are_alike(rows):
         return MET
     found = replace(rows[0], position=None, stride=1)
     numbered = [k for k, part in enumerate(rows) if part.position is not None]
@@ -131,22 +126,11 @@ def _in_turn(rows: Sequence[Rows], count: int) -> Value:
     return replace(rows[0], outer=times, selection=found)
 
 
-def _alike(rows: Sequence[Rows]) -> bool:
-    """Whether elements at one place belong to one example."""
-    first = rows[0]
-    alike = all(r.dim == first.dim and _same(r.outer, first.outer) and _same(r.inner, first.inner) for r in rows)
-    return alike and of_same_examples(*rows)
-
-
-def _same(one: int | None, other: int | None) -> bool:
-    return one is None or other is None or one == other
-
-
 def packed(call: Call) -> Value:
     """Tensors side by side, along a new dim."""
     rows = [value for value in call.values if isinstance(value, Rows)]
     rank = call.rank()
-    if len(rows) < len(call.values) or rank is None or not _alike(rows):
+    if len(rows) < len(call.values) or rank is None or not are_alike(rows):
         return MET
     dim = call.node.attr["axis"].i % (rank + 1)
     found = replace(rows[0], dim=rows[0].dim + (dim <= rows[0].dim), position=None, stride=1)
@@ -161,7 +145,7 @@ def packed(call: Call) -> Value:
 def unpacked(call: Call) -> Value:
     """The opposite; not along the batch, whose size is not known."""
     rows, rank = call.rows(), call.rank()
-    if rows is None or rank is None or call.node.attr["axis"].i % rank == rows.dim or not _whole(rows):
+    if rows is None or rank is None or call.node.attr["axis"].i % rank == rows.dim or not rows.can_move:
         return MET
     return replace(rows, dim=rows.dim - (call.node.attr["axis"].i % rank < rows.dim))
 
@@ -171,7 +155,7 @@ def split(call: Call) -> Value:
     at = 0 if call.node.op == "Split" else 2
     data = 1 if call.node.op == "Split" else 0
     rows, axis, rank = call.rows(data), call.numbers(at), call.rank(data)
-    if rows is None or axis is None or rank is None or not _whole(rows):
+    if rows is None or axis is None or rank is None or not rows.can_move:
         return MET
     if axis[0] % rank != rows.dim:
         return rows
@@ -207,7 +191,7 @@ def strided_slice(call: Call) -> Value:
                 if blocks is None:
                     return MET
                 found = replace(blocks, dim=target, position=found.position)
-            elif source == len(shape) - 1 and not _whole(rows):
+            elif source == len(shape) - 1 and not rows.can_move:
                 at = EVERYWHERE if shrinks and begin == rows.position else None
                 found = replace(found, position=at, stride=rows.stride if at is not None else 1)
             source, target = source + 1, target + (not shrinks)
@@ -231,7 +215,7 @@ def _whole_batches(rows: Rows, begin: Size, end: Size | str) -> Rows | None:
 def cut(call: Call) -> Value:
     """``Slice``: along the batch all of it."""
     rows, begins, sizes = call.rows(), call.sizes(1), call.sizes(2)
-    if rows is None or begins is None or sizes is None or not _whole(rows):
+    if rows is None or begins is None or sizes is None or not rows.can_move:
         return MET
     begin, size = begins[rows.dim], sizes[rows.dim]
     if begin == 0 and size == -1:
@@ -245,7 +229,7 @@ def cut(call: Call) -> Value:
 def padded(call: Call) -> Value:
     """Padding, but none along the batch."""
     rows, paddings = call.rows(), call.numbers(1)
-    if rows is None or paddings is None or not _whole(rows):
+    if rows is None or paddings is None or not rows.can_move:
         return MET
     return rows if paddings[2 * rows.dim] == paddings[2 * rows.dim + 1] == 0 else MET
 
@@ -255,7 +239,7 @@ def tiled(call: Call) -> Value:
     rows, multiples = call.rows(), call.sizes(1)
     if rows is None:
         return created(call)
-    if multiples is None or not _whole(rows):
+    if multiples is None or not rows.can_move:
         return MET
     times = multiples[rows.dim]
     if not isinstance(times, int) or any(isinstance(m, Batch) for m in multiples):
@@ -268,7 +252,7 @@ def broadcast(call: Call) -> Value:
     rows, rank = call.rows(), call.rank()
     if rows is None:
         return created(call)
-    if call.result is None or rank is None or not _whole(rows):
+    if call.result is None or rank is None or not rows.can_move:
         return MET
     is_one = call.result.count(None) == (call.shapes[0] or ()).count(None)
     return replace(rows, dim=rows.dim + len(call.result) - rank) if is_one else MET
@@ -308,94 +292,3 @@ def one_hot(call: Call) -> Value:
         return MET
     axis = call.node.attr["axis"].i % (rank + 1)
     return replace(rows, dim=rows.dim + (axis <= rows.dim))
-
-
-def looked_up(call: Call) -> Value:
-    """``ResourceGather``: rows of a variable."""
-    at = call.rows(1)
-    return MET if at is None or at.position is not None else at
-
-
-def gathered(call: Call) -> Value:
-    """Rows of a table, or each example's own elements."""
-    table, at = call.rows(0), call.rows(1)
-    rank, index_rank, axes = call.rank(0), call.rank(1), call.numbers(2) if len(call.values) > 2 else (0,)
-    batch_dims = call.node.attr["batch_dims"].i if "batch_dims" in call.node.attr else 0
-    if rank is None or index_rank is None or axes is None:
-        return MET
-    axis, batch_dims = axes[0] % rank, batch_dims % (index_rank + 1)
-    if table is None:
-        return MET if at is None or at.position is not None else replace(at, dim=axis + at.dim - batch_dims)
-    if batch_dims and at is not None:
-        aligned = table.dim == at.dim < batch_dims and _alike([table, at]) and at.position is None
-        return table if aligned else MET
-    if table.dim != axis:
-        if at is not None or not _whole(table):
-            return MET
-        if table.dim < batch_dims:
-            return MET  # there are indices for each example, for a number of examples that the script knows
-        return replace(table, dim=table.dim if table.dim < axis else table.dim - 1 + index_rank - batch_dims)
-    if at is None or at.position != EVERYWHERE or not _finds(at, table):
-        return MET
-    return replace(at, dim=axis + at.dim, position=table.position, stride=table.stride, inner=at.inner)
-
-
-def _finds(numbers: Rows, table: Rows) -> bool:
-    """Whether numbers of rows name rows of the same example."""
-    if numbers.among != table.selection and None not in (numbers.among, table.selection):
-        return False
-    return table.outer in (1, None) and (table.inner is None or table.inner == numbers.stride)
-
-
-def gathered_by_coordinates(call: Call) -> Value:
-    """``GatherNd``: as above, with a coordinate per dim."""
-    table, at, shape = call.rows(0), call.rows(1), call.shapes[1]
-    if at is None or shape is None or not shape or shape[-1] is None:
-        return MET
-    if table is None:
-        return MET if at.position is not None else at
-    column = 0 if at.position == EVERYWHERE and shape[-1] == 1 else at.position
-    if table.dim >= shape[-1] or column != table.dim or not _finds(at, table):
-        return MET
-    return replace(at, position=None, stride=1)
-
-
-def selected(call: Call) -> Value:
-    """``Where``: the coordinates of what is true, in their order."""
-    rows, rank = call.rows(), call.rank()
-    if rows is None or rank is None or rows.position is not None or rows.inner is None or rows.outer != 1:
-        return MET
-    order = 1 if rows.dim == 0 else None
-    column = EVERYWHERE if rank == 1 else rows.dim
-    return Rows(0, order, order, call.computed_as(0), position=column, stride=rows.inner, among=rows.selection)
-
-
-def partitioned(call: Call) -> Value | list[Value]:
-    """``DynamicPartition``: the examples of each kind."""
-    rows, kinds = call.rows(0), call.rows(1)
-    if rows is None or kinds is None or rows.dim or kinds.dim or not _alike([rows, kinds]) or not _whole(rows):
-        return MET
-    return [replace(rows, selection=f"{call.computed_as(1)} is {k}") for k in range(len(call.results))]
-
-
-def stitched(call: Call) -> Value:
-    """``DynamicStitch``: parts of a batch, put where their numbers say."""
-    half = len(call.values) // 2
-    numbers = [call.rows(k) for k in range(half)]
-    if not all(n is not None and n.are_numbers(EVERYWHERE) for n in numbers):
-        return MET
-    parts = [call.rows(k) for k in range(half, 2 * half)]
-    fits = all(p is not None and p.dim == 0 and p.position is None for p in parts)
-    pairs = zip(numbers, parts, strict=True)
-    return Rows(0) if fits and all(n and p and of_same_examples(n, p) for n, p in pairs) else MET
-
-
-def written_to_rows(call: Call) -> Value:
-    """Updates of places that are named by coordinates: each example its own places, by what belongs to it."""
-    table, at, updates, shape = call.rows(0), call.rows(1), call.values[2], call.shapes[1]
-    if table is None or at is None or not shape or not isinstance(updates, Rows | None):
-        return MET
-    if any(r.position is not None for r in (table, updates) if r) or not of_same_examples(at, updates or at):
-        return MET
-    column = 0 if at.position == EVERYWHERE and shape[-1] == 1 else at.position
-    return table if column == table.dim and _finds(at, table) else MET

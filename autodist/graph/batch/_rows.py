@@ -100,6 +100,11 @@ class Rows:
         """Whether data decide which examples there are."""
         return bool(self.selection)
 
+    @property
+    def can_move(self) -> bool:
+        """Whether no column alone, which moving the elements would lose, has numbers of examples."""
+        return self.position in (None, EVERYWHERE)
+
     def are_numbers(self, *columns: int, among: str | None = "") -> bool:
         """Whether the values of one of these columns are numbers of examples, of those that a selection leaves."""
         return self.position in columns and self.stride == 1 and self.among == among
@@ -114,6 +119,17 @@ def one_selection(*rows: Rows) -> str | None:
 def of_same_examples(*rows: Rows) -> bool:
     """Whether tensors are of the same examples, as far as their selections are known."""
     return len({r.counted if r.selection is None else r.selection for r in rows} - {None}) < 2
+
+
+def are_alike(rows: Sequence[Rows]) -> bool:
+    """Whether elements at one place belong to one example."""
+    first = rows[0]
+    alike = all(r.dim == first.dim and _same(r.outer, first.outer) and _same(r.inner, first.inner) for r in rows)
+    return alike and of_same_examples(*rows)
+
+
+def _same(one: int | None, other: int | None) -> bool:
+    return one is None or other is None or one == other
 
 
 class Kind(enum.Enum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from autodist.graph.batch import _by_numbers as by_numbers
 from autodist.graph.batch import _computing as computing
 from autodist.graph.batch import _lists as lists
 from autodist.graph.batch import _moving as moving
@@ -55,15 +56,15 @@ RULES: dict[str, Rule] = {
     "Fill": moving.created,
     "Range": moving.numbered,
     "OneHot": moving.one_hot,
-    "Gather": moving.gathered,
-    "GatherV2": moving.gathered,
-    "ResourceGather": moving.looked_up,
-    "GatherNd": moving.gathered_by_coordinates,
-    "ResourceGatherNd": moving.looked_up,
-    "Where": moving.selected,
-    "DynamicPartition": moving.partitioned,
-    "DynamicStitch": moving.stitched,
-    "ParallelDynamicStitch": moving.stitched,
+    "Gather": by_numbers.gathered,
+    "GatherV2": by_numbers.gathered,
+    "ResourceGather": by_numbers.looked_up,
+    "GatherNd": by_numbers.gathered_by_coordinates,
+    "ResourceGatherNd": by_numbers.looked_up,
+    "Where": by_numbers.selected,
+    "DynamicPartition": by_numbers.partitioned,
+    "DynamicStitch": by_numbers.stitched,
+    "ParallelDynamicStitch": by_numbers.stitched,
     "CTCLossV2": lists.ctc_loss,
     "CTCLoss": lists.ctc_loss,
 }
@@ -77,7 +78,7 @@ for _name, _known in OPERATORS.items():
     elif _known.gives_statistics:
         RULES[_name] = computing.statistics
     elif _known.updates_places:
-        RULES[_name] = moving.written_to_rows
+        RULES[_name] = by_numbers.written_to_rows
     elif _known.passes in (Passes.SAME, Passes.TYPE):
         RULES.setdefault(_name, moving.kept)
     elif _known.kind is Kind.ELEMENTWISE or _known.is_aligned:
