@@ -1,6 +1,7 @@
-"""Trains in mixed precision under several strategies, and on one device in as many parts; the chief writes the weights.
+"""Trains in mixed precision under several strategies, or on one device in parts; the chief writes the weights.
 
-`precision.py DIRECTORY STRATEGY...` writes `POLICY/STRATEGY.npz`, `POLICY/parts.npz` and `POLICY/whole.npz`.
+`autodist run precision.py -- DIRECTORY STRATEGY...` writes `POLICY/STRATEGY.npz`, `python precision.py DIRECTORY PARTS`
+writes `POLICY/parts.npz`, `POLICY/whole.npz` and `POLICY/initial.npz`.
 """
 
 import pathlib
@@ -91,19 +92,33 @@ def fitting(policy, strategies):
     return [s for s in strategies if policy == "mixed_bfloat16" or not s.endswith(".yml")]
 
 
+def alone(policy, parts):
+    """What one device makes of so many parts of each batch, and of whole ones."""
+    return {
+        "parts": in_parts(policy, parts),
+        "whole": in_parts(policy, 1),
+        "initial": values(prepared(policy)),
+    }
+
+
+def write(directory, found):
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, arrays_of in found.items():
+        np.savez(directory / f"{name}.npz", **{k: v.astype(np.float32) for k, v in arrays_of.items()})
+
+
 def main():
-    directory, strategies = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    directory, rest = pathlib.Path(sys.argv[1]), sys.argv[2:]
     for policy in POLICIES:
-        own = fitting(policy, strategies)
+        if rest[0].isdecimal():
+            write(directory / policy, alone(policy, int(rest[0])))
+            continue
+        own = fitting(policy, rest)
         found = {pathlib.Path(s).stem.partition("(")[0]: distributed(policy, s) for s in own}
         with autodist.scope() as ad:
-            is_chief, workers = ad.rank == 0, len(ad.spec.hosts)
+            is_chief = ad.rank == 0
         if is_chief:
-            found |= {"parts": in_parts(policy, workers), "whole": in_parts(policy, 1)}
-            found |= {"initial": values(prepared(policy))}
-            (directory / policy).mkdir()
-            for name, arrays_of in found.items():
-                np.savez(directory / policy / f"{name}.npz", **{k: v.astype(np.float32) for k, v in arrays_of.items()})
+            write(directory / policy, found)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ So training equals, as exactly as in float32, that of one device which takes the
 differs from one that takes whole batches by that rounding alone.
 """
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +37,7 @@ def trained(request, tmp_path_factory):
     )
     result = LocalLauncher().launch(job)
     assert result.exit_code == 0, result.failure
+    subprocess.run([sys.executable, str(script), str(directory), str(request.param)], check=True, timeout=600)
     return {p: {f.stem: dict(np.load(f)) for f in (directory / p).glob("*.npz")} for p in POLICIES}
 
 

@@ -61,6 +61,26 @@ def test_a_worker_has_nothing_on_other_workers_devices(builder, workers, replica
             assert [(n.name, n.op) for n in elsewhere] == []
 
 
+def test_what_is_received_has_the_shape_that_the_servers_own_worker_knows():
+    """TensorFlow fuses kernels, which round once, where it knows shapes: all workers have to fuse the same."""
+    for source in (captured(), traced(layers(3, 2))):
+        variables = {v.name: v.shape for v in source.variables}
+        for graph in rewritten(source, STREAMS, 2, 1):
+            shaped = {name for ensured in ops(graph, "EnsureShape") for name in graph.nodes[ensured].input}
+            for name in ops(graph, "AutodistReceive"):
+                message = graph.nodes[name].attr["collective"].s.decode()
+                if message.endswith("/value") or "/rows_of_" in message:
+                    assert name in shaped, message
+            with tf.Graph().as_default() as imported:
+                tf.graph_util.import_graph_def(graph.graph_def, name="")
+                for name in ops(graph, "EnsureShape"):
+                    message = graph.nodes[graph.nodes[name].input[0]].attr["collective"].s.decode()
+                    shape = imported.get_operation_by_name(name).outputs[0].shape
+                    of = message.split("/", 1)[1].rpartition("/")[0]
+                    assert shape.rank is not None
+                    assert of not in variables or tuple(shape) == variables[of]
+
+
 def test_a_table_is_looked_up_in_by_its_worker_for_each_other_one():
     graphs = rewritten(captured(), STREAMS, 3, 2)
     lookups = [ops(graph, "ResourceGather") for graph in graphs]

@@ -11,7 +11,16 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autodist.graph import NodeList, StepAnalysis, Variable, data_inputs, node_of, takes_rows, tensor_dtype
+from autodist.graph import (
+    NodeList,
+    StepAnalysis,
+    Variable,
+    data_inputs,
+    node_of,
+    output_shape,
+    takes_rows,
+    tensor_dtype,
+)
 from autodist.graph.operators import meaning
 from autodist.kernels._base import SyncPoint
 from autodist.kernels.servers._channels import Streams
@@ -27,6 +36,7 @@ class CommonLookup:
         dtypes: Dtypes of the row numbers and of the rows.
         depth: How far from the step's begin its rows are needed.
         num_rows: The number of rows of the table; -1 where it is unknown, or elements are looked up rather than rows.
+        shape: The static shape of the rows, as far as it follows from the table; None where nothing is known.
     """
 
     node: Any
@@ -34,6 +44,7 @@ class CommonLookup:
     dtypes: tuple[str, str]
     depth: int
     num_rows: int = -1
+    shape: tuple[int | None, ...] | None = None
 
 
 def lookups_of(
@@ -55,13 +66,20 @@ def lookups_of(
             dtypes = tensor_dtype(analysis.nodes, node.input[1]), tensor_dtype(analysis.nodes, name)
             num_rows = _num_rows(analysis, node, tables[handle])
             depth = analysis.depth_of_use(analysis.consumers.get(name, ()), needed) or analysis.depths[name]
-            found.append(CommonLookup(node, handle, dtypes, depth, num_rows))
+            shape = _shape_of_rows(node, tables[handle]) if num_rows >= 0 else None
+            found.append(CommonLookup(node, handle, dtypes, depth, num_rows, shape))
     return found
 
 
 def _num_rows(analysis: StepAnalysis, node: Any, table: Variable) -> int:
     """How many rows a lookup chooses from; -1 where that is not known, or where it takes places of single elements."""
     return table.shape[0] if table.shape and takes_rows(node, analysis.nodes) else -1
+
+
+def _shape_of_rows(node: Any, table: Variable) -> tuple[int | None, ...] | None:
+    """The shape of the rows that are looked up; their numbers are the worker's own."""
+    known, row = output_shape(node, 0), table.shape[1:]
+    return None if known is None else (*(None for _ in known[len(row) :]), *row)
 
 
 def _table(analysis: StepAnalysis, node: Any) -> str:
@@ -90,7 +108,19 @@ def ask(stream: Streams, lookup: CommonLookup, rank: int, owner: int) -> tuple[s
     ids, rows = lookup.dtypes
     sent = stream.broadcast(f"ids_of_{rank}", "ask", [lookup.node.input[1]], [ids], waits, [owner], lookup.num_rows)
     # Without its row numbers the answer never comes, and TensorFlow could not interrupt the receipt.
-    return sent, stream.take(f"rows_of_{rank}", "rows", [rows], owner, [sent])
+    received = stream.take(f"rows_of_{rank}", "rows", [rows], owner, [sent])
+    return sent, received if lookup.shape is None else with_shape(stream, received, rows, lookup.shape)
+
+
+def with_shape(stream: Streams, received: str, dtype: str, shape: tuple[int | None, ...]) -> str:
+    """Add the shape of what was received, which a message does not tell TensorFlow before it comes.
+
+    TensorFlow fuses a product and the bias that is added to it where it knows their shapes. In short floats the fused
+    kernel rounds once, so that all workers have to fuse what one device fuses.
+    """
+    return stream.nodes.add(
+        "EnsureShape", f"{received}/shaped", [received], device=stream.own_device, T=dtype, shape=shape
+    )
 
 
 def answer(nodes: NodeList, stream: Streams, lookup: CommonLookup, ranks: Sequence[int]) -> dict[int, tuple[str, str]]:

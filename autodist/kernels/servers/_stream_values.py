@@ -17,7 +17,7 @@ from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._place import runs_at_home, stays_at_home
 from autodist.kernels._synchronizers import given_to
 from autodist.kernels.servers._channels import BEFORE_GRADIENTS, Streams
-from autodist.kernels.servers._stream_rows import CommonLookup, answer, ask, lookups_of
+from autodist.kernels.servers._stream_rows import CommonLookup, answer, ask, lookups_of, with_shape
 from autodist.kernels.servers._units import units_of
 from autodist.strategies import Strategy, TileSynchronizer
 
@@ -111,9 +111,10 @@ class _Rewriting:
         shared = f"{self.step}/{variable.name}"
         stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, BEFORE_GRADIENTS + need.depth)
         if owner != self.layout.rank:
-            value = stream.take("value", "receive", [variable.dtype], owner)
+            received = stream.take("value", "receive", [variable.dtype], owner)
+            value = with_shape(stream, received, variable.dtype, variable.shape)
             self.values |= dict.fromkeys(need.reads, value)
-            self.effects.append(value)  # even if no node needs it: each message must be received
+            self.effects.append(received)  # even if no node needs it: each message must be received
             return
         value = self.nodes.add("ReadVariableOp", f"{prefix}/read", [need.handle], dtype=variable.dtype)
         self.effects.append(stream.broadcast("value", "send", [value], [variable.dtype], (), self._others(owner)))
