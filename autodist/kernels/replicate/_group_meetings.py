@@ -16,14 +16,15 @@ from autodist.graph import (
     data_inputs,
     node_of,
     normalize,
+    split_tensor,
     tensor_dtype,
     tensor_shape,
 )
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.layouts import NoPlanError
+from autodist.kernels.replicate._constant_parts import has_constant_part, linear_inputs
 from autodist.kernels.replicate._counter_based import elements_of_rows
 from autodist.kernels.replicate._demand import NodeDemand
-from autodist.kernels.replicate._joins import has_constant_part
 from autodist.kernels.replicate._warnings import inexact_of
 from autodist.kernels.replicate._weights import GradientWeights
 
@@ -123,10 +124,13 @@ class _Meetings:
         node = self._nodes[node_of(tensor)]
         label = tensor.replace(":", "_")
         if scaling is BatchScaling.SUM and has_constant_part(self._analysis, tensor):
-            terms = [
-                self._meeting(t, scaling) if node_of(t) in self._analysis.scalings else t for t in data_inputs(node)
-            ]
-            return self._editor.clone(node, f"autodist/met/{label}/sum", terms, device=node.device)
+            inputs = data_inputs(node)
+            for k in linear_inputs(self._analysis, node):
+                if node_of(inputs[k]) in self._analysis.scalings:
+                    inputs[k] = self._meeting(inputs[k], scaling)
+            met = self._editor.clone(node, f"autodist/met/{label}/sum", inputs, device=node.device)
+            index = split_tensor(tensor)[1]
+            return f"{met}:{index}" if index else met
         name = f"autodist/met/{label}"
         if name in self._scalings:
             return name

@@ -21,9 +21,9 @@ from autodist.graph import (
     tensor_dtype,
     tensor_shape,
 )
-from autodist.graph.operators import meaning
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels.replicate._batch_rows import FirstRows
+from autodist.kernels.replicate._constant_parts import has_constant_part, linear_inputs
 from autodist.kernels.replicate._demand import NodeDemand
 from autodist.kernels.replicate._same_batches import compare_batches
 from autodist.kernels.replicate._shares import BatchShares
@@ -276,13 +276,20 @@ class ReplicaJoins:
         """One replica's term of a sum. Terms that do not depend on the batch, which all have, are weighted by share."""
         node = self.analysis.nodes[node_of(tensor)]
         if weight == "active" and has_constant_part(self.analysis, tensor):
-            terms = enumerate(data_inputs(node))
-            parts = [self._term(f"{name}/{k}", t, weight, share, dtype, replica) for k, t in terms]
-            count = {"N": len(parts)} if node.op == "AddN" else {}
-            return self.out.add(node.op, name, parts, T=dtype, device=self._layout.replica_device(replica), **count)
+            return self._of_terms(name, tensor, share, replica)
         kind = weight if node.name in self.analysis.scalings else share
         factor = self._shares.scalar(kind, replica, dtype)
         return self._times(name, self.replica_tensor(tensor, replica), factor, dtype, replica)
+
+    def _of_terms(self, name: str, tensor: str, share: str, replica: int) -> str:
+        """What an operator that is linear makes of one replica's terms."""
+        node, index = self.analysis.nodes[node_of(tensor)], split_tensor(tensor)[1]
+        inputs = [self.replica_tensor(t, replica) for t in data_inputs(node)]
+        for k in linear_inputs(self.analysis, node):
+            term, dtype = data_inputs(node)[k], tensor_dtype(self.analysis.nodes, data_inputs(node)[k])
+            inputs[k] = self._term(f"{name}/{k}", term, "active", share, dtype, replica)
+        self.out.clone(node, name, inputs, device=self._layout.replica_device(replica))
+        return f"{name}:{index}" if index else name
 
     def _times(self, name: str, tensor: str, factor: str, dtype: str, replica: int) -> str:
         """A replica's values times a factor; without examples the product is 0, even if values are NaN."""
@@ -342,15 +349,6 @@ class ReplicaJoins:
             return names
         self.points.append(SyncPoint(label, variable, combine, local, names, dtypes, shapes, parts=parts))
         return names
-
-
-def has_constant_part(analysis: StepAnalysis, tensor: str) -> bool:
-    """Whether a tensor is a sum of terms of which some do not depend on the batch."""
-    node = analysis.nodes[node_of(tensor)]
-    if not meaning(node.op).adds or node.name not in analysis.scalings:
-        return False
-    inputs = data_inputs(node)
-    return any(node_of(t) not in analysis.scalings or has_constant_part(analysis, t) for t in inputs)
 
 
 def with_layers(index: GraphIndex, points: Sequence[SyncPoint]) -> tuple[SyncPoint, ...]:
