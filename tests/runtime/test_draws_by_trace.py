@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from .programs import assert_same
@@ -38,3 +39,37 @@ def test_each_number_of_rows_has_its_own_numbers():
 
 def test_one_trace_for_any_number_of_rows_goes_on():
     assert_same(noisy([10, 6, 10], input_signature=[tf.TensorSpec([None, 6])]))
+
+
+class NoisyInTests(keras.Model):
+    """A model that also draws while it is evaluated, and gives what it has drawn."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(2)
+
+    def call(self, x):
+        return self.dense(x)
+
+    def test_step(self, data):
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
+        noise = tf.random.uniform(tf.shape(x))
+        return {"loss": self.compute_loss(x, y, self(x + noise)), "noise": tf.reduce_sum(noise)}
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 2])
+def test_evaluations_go_on_after_a_smaller_batch(steps_per_execution):
+    def program(scope):
+        keras.utils.set_random_seed(4)
+        random = np.random.default_rng(0)
+        x, y = random.normal(size=(10, 3)).astype("float32"), random.normal(size=(10, 2)).astype("float32")
+        data = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
+        with scope():
+            model = NoisyInTests()
+            model.compile("sgd", "mse", steps_per_execution=steps_per_execution)
+            before = model.evaluate(data, verbose=0)
+            history = model.fit(x, y, 4, 2, 0, validation_data=(x, y), shuffle=False)
+            after = model.evaluate(data, verbose=0)
+        return [*before, *after, *history.history["val_loss"], *history.history["val_noise"]], model.get_weights()[0]
+
+    assert_same(program)

@@ -16,7 +16,7 @@ from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.data import ShardedDataset, drawn_parts, has_open_rows, has_unseeded_shuffle
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit_position import without_optionals
-from autodist.runtime.keras._keras_steps import last_of_call, step_of
+from autodist.runtime.keras._keras_steps import last_of_call, one_more, step_of
 
 
 def hook_evaluation(patches: Patches, engine: Engine | ReferenceEngine, files: FilesAside) -> None:
@@ -169,14 +169,14 @@ class _TestFunction(_SharedFunction):
         if not self._is_shared():
             return self.whole(iterator)
         is_open = has_open_rows(getattr(iterator, "element_spec", ()))
-        tested = functools.partial(self._tested, is_open=is_open)
+        tested = functools.partial(self._tested, iterator=iterator, is_open=is_open)
         return last_of_call(iterator, self._model.steps_per_execution, tested)
 
-    def _tested(self, batch: Any, is_open: bool) -> Any:
+    def _tested(self, batch: Any, iterator: Any, is_open: bool) -> Any:
         try:
             return self._engine.run_shared(self._step, without_optionals(batch), has_open_rows=is_open)
         except NotSharedError:
-            return self.whole(iter([batch]))
+            return self.whole(one_more(iterator, batch))
 
     @functools.cached_property
     def _step(self) -> Callable[..., Any]:

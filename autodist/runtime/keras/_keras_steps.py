@@ -32,3 +32,22 @@ def last_of_call(iterator: Iterator[Any], count: int, take: Callable[[Any], Any]
     for batch in itertools.islice(iterator, count - 1):
         logs = take(batch)
     return logs
+
+
+def one_more(iterator: Iterator[Any], batch: Any) -> Iterator[Any]:
+    """Give a batch that was taken from an iterator again, by an iterator of the same type.
+
+    Keras has one trace for all batches of a dataset, even if the last one is smaller, but one for each shape of other
+    iterators' batches. Random numbers that no variable counts start over in each trace.
+    """
+    import tensorflow as tf
+
+    if not isinstance(iterator, tf.data.Iterator):
+        return iter([batch])
+    from tensorflow.python.data.util import structure
+
+    spec = iterator.element_spec
+    components = structure.to_tensor_list(spec, batch)
+    dataset = tf.raw_ops.TensorDataset(components=components, output_shapes=structure.get_flat_tensor_shapes(spec))
+    repeated: Iterator[Any] = iter(tf.data.experimental.from_variant(dataset, spec))
+    return repeated
