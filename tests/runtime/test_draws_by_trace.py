@@ -1,11 +1,13 @@
 """Random numbers that kernels count begin anew in each trace, so with each number of rows, as on one device."""
 
+import logging
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from .programs import assert_same
+from .programs import assert_same, run_distributed
 
 
 def noisy(sizes, **options):
@@ -73,3 +75,28 @@ def test_evaluations_go_on_after_a_smaller_batch(steps_per_execution):
         return [*before, *after, *history.history["val_loss"], *history.history["val_noise"]], model.get_weights()[0]
 
     assert_same(program)
+
+
+@pytest.mark.filterwarnings("ignore:.*ran out of data")
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_end_of_data_of_unknown_length(is_known, caplog):
+    """Keras alone counts one more step there, and AutoDist says so; with the length, both are the same."""
+
+    def program(scope):
+        keras.utils.set_random_seed(4)
+        x = np.random.default_rng(0).normal(size=(10, 3)).astype("float32")
+        data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(4).ignore_errors()
+        if is_known:
+            data = data.apply(tf.data.experimental.assert_cardinality(3))
+        with scope():
+            model = keras.Sequential([keras.layers.Dense(4), keras.layers.Dropout(0.5), keras.layers.Dense(1)])
+            model.compile(keras.optimizers.AdamW(0.01, weight_decay=0.1), "mse")
+            model.fit(data, epochs=2, verbose=0, shuffle=False)
+        return model.get_weights(), model.optimizer.iterations.numpy()
+
+    with caplog.at_level(logging.WARNING, "autodist"):
+        if is_known:
+            assert_same(program)
+        else:
+            run_distributed(program)
+    assert ("length of the training data is not known" in caplog.text) != is_known

@@ -87,3 +87,4 @@ def test_batches_of_different_numbers_of_rows():
     with pytest.raises(UsageError, match="different numbers of rows in one element: 0: 4, 1: 5") as raised:
         next(taken)
     assert "tf.ensure_shape" in raised.value.hint
+    assert "drop_remainder=True" in raised.value.hint

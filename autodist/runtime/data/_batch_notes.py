@@ -59,5 +59,6 @@ def check_rows(element: Any, split: Sequence[bool], rows: Sequence[int]) -> None
     raise UsageError(
         f"the dataset gives batches of different numbers of rows in one element: {listed}",
         hint="what has not the rows of the batch must have a fixed shape, `tf.ensure_shape` tells it; or keep it in a "
-        "`tf.Variable` or a `tf.constant` that the step uses",
+        "`tf.Variable` or a `tf.constant` that the step uses; if only the last batches of datasets in `zip` differ, "
+        "`batch(..., drop_remainder=True)` leaves them out",
     )

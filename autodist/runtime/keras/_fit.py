@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ from autodist.runtime.keras._dense_arrays import refuse_sparse_arrays
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit_position import FitFollower, FitPosition, without_optionals
 from autodist.runtime.keras._keras_steps import last_of_call, step_of
+
+_LOG = logging.getLogger(__name__)
 
 
 def hook_fit(
@@ -239,6 +242,7 @@ class TrainFunction:
     def __init__(self, model: Any, engine: Engine | ReferenceEngine) -> None:
         self._model = model
         self._engine = engine
+        self._has_noted_end = False
         self.sharded: ShardedDataset | None = None
         """Where the batches come from, if they are this worker's parts."""
 
@@ -250,7 +254,26 @@ class TrainFunction:
             plain = functools.partial(self._plain_step, batch)
             return self._engine.run_batch(self._step, self._arrays(batch), plain, has_open_rows=is_open)
 
-        return last_of_call(iterator, self._batches_per_call(), train)
+        try:
+            return last_of_call(iterator, self._batches_per_call(), train)
+        except StopIteration:
+            self._note_end()
+            raise
+
+    def _note_end(self) -> None:
+        """Say where Keras alone differs: on data of unknown length, it begins one step more, which finds no batch.
+
+        What such a step does without the batch is done: the optimizer counts it, generators advance, weights decay.
+        Several steps per execution ask first.
+        """
+        if self._batches_per_call() == 1 and not self._has_noted_end:
+            self._has_noted_end = True
+            _LOG.warning(
+                "the length of the training data is not known before their end, where Keras on one device begins a "
+                "step without a batch, by which the optimizer's step count and the seeds of layers advance in each "
+                "epoch; AutoDist does not. For equal weights, say the length, by "
+                "`dataset.apply(tf.data.experimental.assert_cardinality(number of batches))` or `steps_per_epoch`"
+            )
 
     def prepare(self, batch: Any) -> None:
         """Compile the step for batches like one from Keras' iterator without running it, for evaluations to share."""
