@@ -4,6 +4,7 @@ import keras
 import pytest
 import tensorflow as tf
 
+from autodist.errors import StrategyError
 from autodist.graph import VariableNames, capture
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import (
@@ -13,6 +14,7 @@ from autodist.strategies import (
     ShardConfig,
     Strategy,
     VariableConfig,
+    compose,
     num_shards,
     verify,
 )
@@ -174,3 +176,68 @@ def test_rows_of_a_sparse_gradient_that_became_dense_are_not_for_others_either()
     g = capture(step, [tf.TensorSpec([8], tf.int32)], VariableNames()).graph
     (found,) = problems(g, (2, 1), 0, 0)
     assert "takes the rows of the sparse gradient outside of the update" in found
+
+
+def watched(*, output=lambda loss, gradients: (loss, tf.norm(gradients[0]))):
+    """A step over large variables that returns the norm of a gradient."""
+    kept = [tf.Variable(tf.ones([512, 512]), name=name) for name in ("w", "b")]
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((tf.tanh(x @ kept[0]) @ kept[1]) ** 2)
+        gradients = tape.gradient(loss, kept)
+        raw(gradients, kept)
+        return output(loss, gradients)
+
+    return capture(step, [tf.TensorSpec([None, 512])], VariableNames()).graph.with_batch_size(8)
+
+
+BUILDERS = ("PartitionedPS", "UnevenPartitionedPS", "BytePS(part_bytes=262144)", "Tiled")
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_builders_leave_variables_whole_whose_gradient_the_step_returns(builder):
+    found = {config.variable: config.partition for config in compose(builder, watched(), SPEC).variables}
+    assert found["w"] is None
+    assert found["b"] is not None
+
+
+def test_what_is_returned_as_it_is_is_said_too():
+    g = watched(output=lambda loss, gradients: (loss, gradients[0]))
+    (found,) = problems(g, (2, 1), 0, 1)
+    assert "takes the gradient of the whole variable" in found
+
+
+def test_a_gradient_of_a_gradient_is_no_riddle():
+    """As in GradNorm, where norms of gradients train the weights of tasks."""
+    shared, tasks = tf.Variable(tf.ones([4, 6]), name="shared"), tf.Variable([1.0, 2.0], name="tasks")
+
+    def step(x):
+        with tf.GradientTape() as outer:
+            with tf.GradientTape(persistent=True) as tape:
+                z = tf.tanh(x @ shared)
+                losses = [tasks[0] * tf.reduce_mean(z**2), tasks[1] * tf.reduce_mean(tf.abs(z))]
+                total = tf.add_n(losses)
+            norms = [tf.norm(tape.gradient(loss, shared)) for loss in losses]
+            gradient = tape.gradient(total, shared)
+            balance = tf.abs(norms[0] - norms[1])
+        tasks.assign_sub(0.1 * outer.gradient(balance, tasks))
+        shared.assign_sub(0.1 * gradient)
+        return total
+
+    g = capture(step, [tf.TensorSpec([8, 4])], VariableNames()).graph
+    with pytest.raises(StrategyError) as caught:
+        compose("Tiled(dims=('shared=1',))", g, SPEC)
+    assert "`shared`: partition is (1, 2), allowed: no partition" in caught.value.message
+    assert "autodist_" not in caught.value.message
+    assert "leave `shared` whole: by a rule `NAME=whole`" in caught.value.hint
+    assert compose("Tiled", g, SPEC).config("shared").partition is None
+
+
+def test_a_plan_says_why_no_dim_can_be_cut(tmp_path):
+    plan = tmp_path / "plan.yml"
+    plan.write_text('layouts: {w: 1}\n"*": {all_reduce: {}}\n')
+    with pytest.raises(
+        StrategyError, match=r"allowed for 2 replicas: whole \(op `norm/mul` takes the gradient of the w"
+    ):
+        compose(f"Manual(plan={str(plan)!r})", watched(), SPEC)

@@ -22,6 +22,8 @@ from autodist.graph.updates._update_rules import Argument, Domain, Domains, doma
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
 
+_OUTSIDE_USE = "besides the update, the step takes the gradient of the whole variable: returns it, or a norm of it"
+
 
 @dataclass(frozen=True)
 class Obstacle:
@@ -60,6 +62,14 @@ class UpdateRegion:
     writes: tuple[str, ...]
     observers: tuple[str, ...]
     obstacles: tuple[Obstacle, ...]
+
+    @property
+    def outside_use(self) -> str | None:
+        """What takes the gradient of the whole variable besides the update, by an op of the script if there is one."""
+        if not self.observers:
+            return None
+        own = [name for name in self.observers if "autodist_" not in name]
+        return f"op `{own[0]}` takes the gradient of the whole variable" if own else _OUTSIDE_USE
 
     @property
     def handles(self) -> dict[str, Variable]:

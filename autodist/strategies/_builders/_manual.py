@@ -28,7 +28,7 @@ from autodist.strategies._builders._plan_file import (
     read_plan,
 )
 from autodist.strategies._builders._servers import PlacedUnit, server_devices, spread, transfer_devices
-from autodist.strategies._builders._tile_variables import can_tile, tile_config
+from autodist.strategies._builders._tile_variables import can_tile, tile_config, why_whole
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import listed
 from autodist.strategies._shards import num_shards, shard_slices
@@ -165,7 +165,9 @@ class _Draft:
         count = self.parts
         fitting = [str(d) for d in range(len(variable.shape)) if can_tile(self.graph, variable.name, d, count)]
         allowed = ", ".join([*fitting, WHOLE])
-        return f"is {dim}, `{variable.name}` has the shape {variable.shape}, allowed for {count} replicas: {allowed}"
+        given = f"is {dim}, `{variable.name}` has the shape {variable.shape}, allowed for {count} replicas: {allowed}"
+        reason = why_whole(self.graph, variable.name)
+        return f"{given} ({reason})" if reason and not fitting else given
 
     def _tile(self, name: str, dim: int, numbers: dict[_Shard, int]) -> VariableConfig:
         """How a variable is tiled; its rule says how gradients of its parts are reduced between groups of replicas."""

@@ -14,7 +14,7 @@ from autodist.strategies._builders._collectives import (
     in_backward_order,
 )
 from autodist.strategies._builders._encoded_variables import encoder
-from autodist.strategies._builders._partitions import MIN_SHARD_BYTES, can_split, shard_limit, split
+from autodist.strategies._builders._partitions import MIN_SHARD_BYTES, can_spread, shard_limit, split
 from autodist.strategies._builders._servers import ServerBuilder, balanced, server_devices, transfer_devices
 from autodist.strategies._coupled import coupled_units
 
@@ -83,6 +83,6 @@ class Parallax(ServerBuilder):
 
     def _partition(self, graph: TrainingGraph, variable: Variable, limit: int) -> Partition | None:
         most = min(limit, variable.size_bytes // max(1, self.min_shard_bytes))
-        if not variable.is_sparse or not can_split(graph, variable) or most < 2:
+        if not variable.is_sparse or not can_spread(graph, variable) or most < 2:
             return None
         return split(variable, min(most, variable.shape[0]))

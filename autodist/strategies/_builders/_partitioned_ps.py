@@ -9,7 +9,7 @@ from autodist.strategies._builders._alias import Alias
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._partitions import (
     MIN_SHARD_BYTES,
-    can_split,
+    can_spread,
     largest_divisor,
     shard_limit,
     split,
@@ -64,7 +64,7 @@ class PartitionedPS(OnlyServers):
 
     def _partition(self, graph: TrainingGraph, variable: Variable, limit: int) -> Partition | None:
         most = min(limit, variable.size_bytes // max(1, self.min_shard_bytes))
-        if not can_split(graph, variable) or most < 2:
+        if not can_spread(graph, variable) or most < 2:
             return None
         rows = variable.shape[0]
         return split(variable, largest_divisor(rows, most) if self.even else min(most, rows))

@@ -36,6 +36,16 @@ def can_split(graph: TrainingGraph, variable: Variable, dim: int = 0) -> bool:
     return graph.graph_def is None or not graph.update_regions.of(variable.name).obstacles
 
 
+def can_spread(graph: TrainingGraph, variable: Variable, dim: int = 0) -> bool:
+    """Whether a variable can be split along a dim into shards that several devices hold.
+
+    No if the step does more with the gradient than the update: then none of them has all of it.
+    """
+    if not can_split(graph, variable, dim):
+        return False
+    return graph.graph_def is None or graph.update_regions.of(variable.name).outside_use is None
+
+
 def split(variable: Variable, parts: int | tuple[int, ...], dim: int = 0) -> Partition | None:
     """The partition that splits one dim into a number of nearly even parts, or parts of these sizes; None for one.
 

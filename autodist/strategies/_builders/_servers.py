@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from autodist.carriers import carrier_of_servers, installed_communicators, one_of
 from autodist.registry import raise_mistakes
 from autodist.strategies._builders._parameters import CheckedBuilder
-from autodist.strategies._builders._partitions import can_split, fixed_parts, shard_limit
+from autodist.strategies._builders._partitions import can_spread, fixed_parts, shard_limit
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._shards import num_shards, shard_slices
 from autodist.strategies._strategy import ShardConfig, VariableConfig
@@ -167,6 +167,6 @@ def fixed_partitions(
     """By name, the partition of each variable into parts of a fixed size; on one host all stay whole."""
     limit = shard_limit(max_shards, spec)
     return {
-        variable.name: fixed_parts(variable, part_bytes, limit) if can_split(graph, variable) and limit > 1 else None
+        variable.name: fixed_parts(variable, part_bytes, limit) if can_spread(graph, variable) and limit > 1 else None
         for variable in variables
     }

@@ -72,9 +72,13 @@ def _not_separable(config: VariableConfig, region: UpdateRegion) -> Iterator[Pro
     if reasons:
         more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
         yield _problem(config, "no partition", "; ".join(reasons[:3]) + more)
-    elif region.observers and len({shard.synchronizer.home or shard.synchronizer.type for shard in config.shards}) > 1:
-        reason = f"op `{region.observers[0]}` takes the gradient of the whole variable"
-        yield Problem(config.variable, "home of its shards", "several", "one for all of them", reason)
+    elif (
+        region.outside_use and len({shard.synchronizer.home or shard.synchronizer.type for shard in config.shards}) > 1
+    ):
+        if any(shard.synchronizer.tiled_for is not None for shard in config.shards):
+            yield _problem(config, "no partition", region.outside_use)
+        else:
+            yield Problem(config.variable, "home of its shards", "several", "one for all of them", region.outside_use)
 
 
 def _problem(config: VariableConfig, allowed: str, reason: str) -> Problem:

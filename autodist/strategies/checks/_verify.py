@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from autodist import carriers
 from autodist.carriers import FORMER, Carrier, installed_communicators
 from autodist.registry import raise_mistakes
-from autodist.strategies._problem import Problem, sentences
+from autodist.strategies._problem import Problem, listed, sentences
 from autodist.strategies._strategy import Strategy
 from autodist.strategies.checks._check_types import require_types, wrong_types
 from autodist.strategies.checks._checks import CHECKS
@@ -63,7 +63,19 @@ def check(
     if not problems:
         return  # computing the strategy's id takes longer than some checks
     built = f" (built by {strategy.builder})" if strategy.builder else ""
-    raise_mistakes(f"strategy {strategy.id}{built}", sentences(problems))
+    raise_mistakes(f"strategy {strategy.id}{built}", sentences(problems), hint=_way_out(strategy, problems))
+
+
+def _way_out(strategy: Strategy, problems: Collection[Problem]) -> str | None:
+    """How a script goes on if tiled variables can't be cut; None if there are none."""
+    tiled = {name for name, one in strategy.synchronizers if one.tiled_for is not None}
+    names = tiled & {problem.variable for problem in problems if problem.aspect == "partition"}
+    if not names:
+        return None
+    return (
+        f"leave {listed(names)} whole: by a rule `NAME=whole` before the others in `Tiled(dims=...)`, by `NAME: whole` "
+        "in the `layouts` of a plan, or without an entry in a LayoutMap"
+    )
 
 
 def missing_communicators(strategy: Strategy, available: Collection[str]) -> Iterator[Problem]:
