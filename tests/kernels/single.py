@@ -55,7 +55,7 @@ def run(step, batches, sizes, **options):
 def _initialized(session, imported, captured, graph):
     """(variable, read) of all that the step has; each holds the program's value, a shard its part."""
     present = {node.name for node in graph.graph_def.node}
-    reads = []
+    reads, assignments = [], []
     for v in graph.variables:
         if v.handle not in present:
             continue
@@ -63,8 +63,9 @@ def _initialized(session, imported, captured, graph):
         with tf.compat.v1.get_default_graph().device(handle.device):
             whole = value_of(captured.handles[v.piece.whole if v.piece else v.name])
             value = whole[_slices(v)] if v.piece else whole
-            session.run(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.constant(value)))
+            assignments.append(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.constant(value)))
             reads.append((v, tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(v.dtype))))
+    session.run(assignments)  # a session looks at the whole graph again for each run after ops are added
     return reads
 
 

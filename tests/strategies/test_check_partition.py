@@ -241,3 +241,11 @@ def test_a_plan_says_why_no_dim_can_be_cut(tmp_path):
         StrategyError, match=r"allowed for 2 replicas: whole \(op `norm/mul` takes the gradient of the w"
     ):
         compose(f"Manual(plan={str(plan)!r})", watched(), SPEC)
+
+
+def test_tiles_of_coupled_variables_are_refused_once_each():
+    made = keras.optimizers.SGD(global_clipnorm=1.0)
+    g = step_graph(lambda gradients, variables: made.apply(gradients), prepare=made.build)
+    with pytest.raises(StrategyError, match="its update can't be separated from that of `b`") as caught:
+        compose("Tiled(dims=('w=0', '*=whole'))", g, SPEC)
+    assert "mistakes" not in caught.value.message

@@ -98,7 +98,8 @@ def _coupled(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> It
     reason = "their updates share a norm, a branch or a slot, so they are computed in one place"
     given: dict[str, list[Synchronizer]] = {}
     for name, synchronizer in strategy.synchronizers:
-        given.setdefault(name, []).append(synchronizer)
+        if synchronizer.tiled_for is None:  # tiles of coupled variables are refused anyway, as partitions
+            given.setdefault(name, []).append(synchronizer)
     for unit in coupled_units(graph):
         members = [(s, v.name) for v in unit for s in given.get(v.name, ()) if len(unit) > 1]
         destinations = [(s.home, name) for s, name in members if s.home is not None]
