@@ -266,7 +266,8 @@ class TrainFunction:
         What such a step does without the batch is done: the optimizer counts it, generators advance, weights decay.
         Several steps per execution ask first.
         """
-        if self._batches_per_call() == 1 and not self._has_noted_end:
+        is_first = self._engine.worker.is_chief and not self._has_noted_end
+        if is_first and self._batches_per_call() == 1:
             self._has_noted_end = True
             _LOG.warning(
                 "the length of the training data is not known before their end, where Keras on one device begins a "
