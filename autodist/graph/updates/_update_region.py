@@ -65,7 +65,7 @@ class UpdateRegion:
 
     @property
     def outside_use(self) -> str | None:
-        """What takes the gradient of the whole variable besides the update, by an op of the script if there is one."""
+        """In words, what takes the whole gradient besides the update; it names an op of the script if there is one."""
         if not self.observers:
             return None
         own = [name for name in self.observers if "autodist_" not in name]

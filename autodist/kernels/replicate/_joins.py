@@ -282,7 +282,7 @@ class ReplicaJoins:
         return self._times(name, self.replica_tensor(tensor, replica), factor, dtype, replica)
 
     def _of_terms(self, name: str, tensor: str, share: str, replica: int) -> str:
-        """What an operator that is linear makes of one replica's terms."""
+        """The result of a linear operator for one replica's terms."""
         node, index = self.analysis.nodes[node_of(tensor)], split_tensor(tensor)[1]
         inputs = [self.replica_tensor(t, replica) for t in data_inputs(node)]
         for k in linear_inputs(self.analysis, node):
