@@ -24,17 +24,8 @@ ROOT = THIS.parent.parent
 PACKAGE = ROOT / "autodist"
 
 # Imports point one way. What stands on the right may be imported by what stands on the left.
-_BASE = {
-    "errors",
-    "installation",
-    "chatter",
-    "user_code",
-    "error_text",
-    "wording",
-    "after_import",
-    "garbage",
-    "tcp_table",
-}
+_BASE = {"errors", "installation", "chatter", "user_code", "error_text", "wording"}
+_BASE |= {"after_import", "garbage", "tcp_table"}
 _COST = _BASE | {"registry", "graph", "cost"}
 _CARRIERS = _COST | {"transport", "carriers"}
 _STRATEGIES = _CARRIERS | {"documents", "compressors", "resource_spec", "strategies"}

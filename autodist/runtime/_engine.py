@@ -286,6 +286,7 @@ class Engine:
 
     @old_objects_stay()
     def _new_step(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep:
+        """Trace and compile a step that is not known yet."""
         self.settle()
         key = (function, arguments.key)
         reason = self._fixed.get(key)

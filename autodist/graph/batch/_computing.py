@@ -37,18 +37,12 @@ def _aligned(call: Call, positions: Sequence[int] | None = None) -> Rows | None:
     first = found[0]
     if not of_same_examples(*found):
         return None
-    if any(not _agree(first, other) or other.position is not None for other in found):
+    if any(not first.lies_as(other) or other.position is not None for other in found):
         return None
     at = next((r for r in found if r.outer is not None and r.inner is not None), first)
     if any(_has_other_size(call, k, at.dim - rank) for k in places):
         return None
     return replace(at, selection=one_selection(*found), position=None)
-
-
-def _agree(one: Rows, other: Rows) -> bool:
-    return one.dim == other.dim and all(
-        None in pair or pair[0] == pair[1] for pair in ((one.outer, other.outer), (one.inner, other.inner))
-    )
 
 
 def _has_other_size(call: Call, position: int, dim: int) -> bool:
@@ -130,7 +124,7 @@ def by_example(*inputs: int) -> Rule:
 def _first_dims(call: Call, inputs: Sequence[int]) -> Value:
     places = [k for k, value in enumerate(call.values) if isinstance(value, Rows)]
     rows = [value for value in call.values if isinstance(value, Rows)]
-    fits = set(places) <= set(inputs) and all(r.dim == 0 and r.position is None and _agree(r, rows[0]) for r in rows)
+    fits = set(places) <= set(inputs) and all(r.dim == 0 and r.position is None and r.lies_as(rows[0]) for r in rows)
     return rows[0] if fits and of_same_examples(*rows) else MET
 
 
@@ -145,7 +139,7 @@ def scattered(call: Call, numbers_at: int = 1, length_at: int | None = None) -> 
         length_at: The input whose first entry is the number of rows of the result; None if the largest number decides.
     """
     rows = [value for value in call.values if isinstance(value, Rows)]
-    if any(r.dim != 0 or not _agree(r, rows[0]) for r in rows) or not of_same_examples(*rows):
+    if any(r.dim != 0 or not r.lies_as(rows[0]) for r in rows) or not of_same_examples(*rows):
         return MET
     numbers = [r for r in rows if r.position is not None]
     if any(r is not call.rows(numbers_at) for r in numbers):

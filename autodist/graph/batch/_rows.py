@@ -105,6 +105,11 @@ class Rows:
         """Whether no column alone, which moving the elements would lose, has numbers of examples."""
         return self.position in (None, EVERYWHERE)
 
+    def lies_as(self, other: Rows) -> bool:
+        """Whether both have the batch at the same places, as far as that is known."""
+        pairs = (self.outer, other.outer), (self.inner, other.inner)
+        return self.dim == other.dim and all(None in pair or pair[0] == pair[1] for pair in pairs)
+
     def are_numbers(self, *columns: int, among: str | None = "") -> bool:
         """Whether the values of one of these columns are numbers of examples, of those that a selection leaves."""
         return self.position in columns and self.stride == 1 and self.among == among
@@ -123,13 +128,7 @@ def of_same_examples(*rows: Rows) -> bool:
 
 def are_alike(rows: Sequence[Rows]) -> bool:
     """Whether elements at one place belong to one example."""
-    first = rows[0]
-    alike = all(r.dim == first.dim and _same(r.outer, first.outer) and _same(r.inner, first.inner) for r in rows)
-    return alike and of_same_examples(*rows)
-
-
-def _same(one: int | None, other: int | None) -> bool:
-    return one is None or other is None or one == other
+    return all(one.lies_as(rows[0]) for one in rows) and of_same_examples(*rows)
 
 
 class Kind(enum.Enum):

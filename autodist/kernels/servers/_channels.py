@@ -163,6 +163,15 @@ class Streams:
             ranks=[source],
         )
 
+    def shaped(self, received: str, dtype: str, shape: tuple[int | None, ...]) -> str:
+        """Add the shape of what was received, which a message does not tell TensorFlow before it comes.
+
+        TensorFlow fuses a product and the bias that is added to it where it knows their shapes. In short floats the
+        fused kernel rounds once, so that all workers have to fuse what one device fuses.
+        """
+        inputs, full = [received], f"{received}/shaped"
+        return self.nodes.add("EnsureShape", full, inputs, device=self.own_device, T=dtype, shape=shape)
+
     def signal(self, channel: str, name: str, waits: Sequence[str], to: int) -> str:
         """Send a message without content: some nodes have run."""
         self.nodes.device = self.own_device

@@ -109,18 +109,7 @@ def ask(stream: Streams, lookup: CommonLookup, rank: int, owner: int) -> tuple[s
     sent = stream.broadcast(f"ids_of_{rank}", "ask", [lookup.node.input[1]], [ids], waits, [owner], lookup.num_rows)
     # Without its row numbers the answer never comes, and TensorFlow could not interrupt the receipt.
     received = stream.take(f"rows_of_{rank}", "rows", [rows], owner, [sent])
-    return sent, received if lookup.shape is None else with_shape(stream, received, rows, lookup.shape)
-
-
-def with_shape(stream: Streams, received: str, dtype: str, shape: tuple[int | None, ...]) -> str:
-    """Add the shape of what was received, which a message does not tell TensorFlow before it comes.
-
-    TensorFlow fuses a product and the bias that is added to it where it knows their shapes. In short floats the fused
-    kernel rounds once, so that all workers have to fuse what one device fuses.
-    """
-    return stream.nodes.add(
-        "EnsureShape", f"{received}/shaped", [received], device=stream.own_device, T=dtype, shape=shape
-    )
+    return sent, received if lookup.shape is None else stream.shaped(received, rows, lookup.shape)
 
 
 def answer(nodes: NodeList, stream: Streams, lookup: CommonLookup, ranks: Sequence[int]) -> dict[int, tuple[str, str]]:

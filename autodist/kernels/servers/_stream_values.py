@@ -17,7 +17,7 @@ from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._place import runs_at_home, stays_at_home
 from autodist.kernels._synchronizers import given_to
 from autodist.kernels.servers._channels import BEFORE_GRADIENTS, Streams
-from autodist.kernels.servers._stream_rows import CommonLookup, answer, ask, lookups_of, with_shape
+from autodist.kernels.servers._stream_rows import CommonLookup, answer, ask, lookups_of
 from autodist.kernels.servers._units import units_of
 from autodist.strategies import Strategy, TileSynchronizer
 
@@ -112,7 +112,7 @@ class _Rewriting:
         stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, BEFORE_GRADIENTS + need.depth)
         if owner != self.layout.rank:
             received = stream.take("value", "receive", [variable.dtype], owner)
-            value = with_shape(stream, received, variable.dtype, variable.shape)
+            value = stream.shaped(received, variable.dtype, variable.shape)
             self.values |= dict.fromkeys(need.reads, value)
             self.effects.append(received)  # even if no node needs it: each message must be received
             return
