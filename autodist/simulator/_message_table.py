@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -27,11 +28,11 @@ __all__ = [
     "BROADCAST",
     "SERVER",
     "Bools",
+    "Collected",
     "Floats",
     "Ints",
     "ServedColumns",
     "ShardTable",
-    "collectives",
     "tabulate",
     "with_packing",
 ]
@@ -59,6 +60,24 @@ class ServedColumns(NamedTuple):
     asked_by_example: Floats
     read_bytes: Floats
     read_by_example: Floats
+
+
+class Collected(NamedTuple):
+    """The shards of a table that no server has, and in which collectives they travel.
+
+    Attributes:
+        shards: These shards.
+        rows: Their rows in the table.
+        first: By collective, the first of its shards.
+        of_shard: By shard, the number of its collective.
+        last: By collective, the variable whose gradient is ready last.
+    """
+
+    shards: ShardTable
+    rows: Rows
+    first: Rows
+    of_shard: Rows
+    last: Ints
 
 
 @dataclass(frozen=True)
@@ -127,6 +146,13 @@ class ShardTable:
         if isinstance(rows, slice):
             return ShardTable(*(getattr(self, name)[rows] for name in _COLUMNS))
         return _PickedShards(self, _numbers(rows), {})
+
+    @functools.cached_property
+    def collected(self) -> Collected:
+        """The shards that travel in collectives."""
+        rows = np.flatnonzero(self.kind != SERVER)
+        shards = self.take(rows)
+        return Collected(shards, rows, *_collectives(shards))
 
     @property
     def by_host(self) -> ServedColumns:
@@ -204,13 +230,8 @@ _BOOLS = frozenset({"has_own_connections", "is_direct", "is_joined", "is_proxied
 _INTS = frozenset({"strategy", "variable", "kind", "server", "group"})
 
 
-def collectives(shards: ShardTable) -> tuple[Rows, Rows, Ints]:
-    """The collectives of a table without servers: which shards travel together.
-
-    Returns:
-        The first row of each collective, by row the number of its collective, and by collective the variable whose
-        gradient is ready last.
-    """
+def _collectives(shards: ShardTable) -> tuple[Rows, Rows, Ints]:
+    """The last three fields of :class:`Collected`, of a table without servers."""
     head = _first_of_group(shards)
     is_head = head == np.arange(len(shards))
     first = np.flatnonzero(is_head)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autodist.cost import fetched_bytes, pushed_bytes, ring_share
-from autodist.simulator._message_table import SERVER, Bools, Floats, Ints, Rows, ShardTable, collectives, with_packing
+from autodist.simulator._message_table import SERVER, Bools, Collected, Floats, Ints, Rows, ShardTable, with_packing
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -84,7 +84,7 @@ class Groups:
 def messages(table: ShardTable, domain: Domain) -> Messages:
     """The messages of a table of shards, with the terms of equations 8.2 and 8.3."""
     shards = with_packing(table.take(table.kind == SERVER), len(domain.replicas))
-    served, grouped = _of_servers(shards, domain), _of_collectives(table, domain)
+    served, grouped = _of_servers(shards, domain), _of_collectives(table.collected, domain)
     columns = (np.concatenate([one, other]) for one, other in zip(served, grouped, strict=True))
     return Messages(*columns)
 
@@ -133,8 +133,9 @@ def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
     )
 
 
-def groups(shards: ShardTable, domain: Domain) -> Groups:
+def groups(collected: Collected, domain: Domain) -> Groups:
     """The groups of shards that travel together in collectives, with their times."""
+    shards, _, first, of_shard, last = collected
     workers = len(domain.replicas)
     gathered = shards.gathered_bytes * workers + shards.gathered_by_example * float(domain.examples.sum())
     around = np.float32(ring_share(workers) / 2 * domain.ring_s_per_byte)
@@ -145,7 +146,6 @@ def groups(shards: ShardTable, domain: Domain) -> Groups:
     direct, divided = (np.where(shards.is_coded, *both) for both in zip(coded, plain, strict=True))
     seconds = gathered * np.where(shards.is_direct, direct, around)
     seconds += shards.summed_bytes * np.where(shards.is_direct, divided, 2 * around)
-    first, of_shard, last = collectives(shards)
     latency_s = np.where(
         shards.is_direct[first], domain.latency_s.max(initial=0), np.float32(domain.ring_latency_s)
     ).astype(np.float32)
@@ -158,12 +158,11 @@ def groups(shards: ShardTable, domain: Domain) -> Groups:
     return Groups(first, of_shard, last, transfer_s, gathers, latency_s, hops, own & is_direct, own)
 
 
-def _of_collectives(table: ShardTable, domain: Domain) -> tuple[Any, ...]:
-    shards = table.take(table.kind != SERVER)
-    found = groups(shards, domain)
+def _of_collectives(collected: Collected, domain: Domain) -> tuple[Any, ...]:
+    found = groups(collected, domain)
     ones = np.ones_like(found.transfer_s)
     waits = found.hops * found.latency_s
-    owners = shards.strategy[found.first]
+    owners = collected.shards.strategy[found.first]
     costs = found.transfer_s, found.hops, waits, ones, found.gathers
     return owners, found.last, ones < 0, *costs, found.is_streamed, found.is_own
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,7 +18,6 @@ from autodist.simulator._message_table import (
     Bools,
     Floats,
     ShardTable,
-    collectives,
     with_packing,
 )
 from autodist.simulator.features._features import NAMES, Messages, global_features, messages
@@ -50,15 +50,35 @@ class Encoding:
     """Features of strategies.
 
     Attributes:
-        variables: For each variable, in the order in which gradients become ready: RAW, then PREDEFINED; shape
-            (strategies, variables, features).
+        table: The shards of the strategies.
+        domain: The domain that they are for.
+        found: Their messages.
         whole: z_pre, shape (strategies, features).
-        neighbours: Whether two variables follow each other in the dataflow, shape (variables, variables).
     """
 
-    variables: Floats
+    table: ShardTable
+    domain: Domain
+    found: Messages
     whole: Floats
-    neighbours: Bools
+
+    @property
+    def neighbours(self) -> Bools:
+        """Whether two variables follow each other in the dataflow, shape (variables, variables)."""
+        return self.domain.neighbours
+
+    @functools.cached_property  # most of the work, and a model that learns from z_pre alone does not need it
+    def variables(self) -> Floats:
+        """For each variable, in the order in which gradients become ready: RAW, then PREDEFINED.
+
+        Its shape is (strategies, variables, features).
+        """
+        unit = unit_s(self.domain)
+        cells = _Cells(self.table, self.domain, len(self.whole))
+        columns = (*_raw(self.table, self.domain, cells, unit), *_predefined(self.table, self.found, cells, unit))
+        variables = np.empty((cells.count, len(columns)), np.float32)
+        for number, column in enumerate(columns):
+            variables[:, number] = column
+        return variables.reshape(len(self.whole), len(self.domain.variables), len(columns))
 
 
 def encode(table: ShardTable, domain: Domain, num_strategies: int) -> Encoding:
@@ -70,12 +90,7 @@ def encode(table: ShardTable, domain: Domain, num_strategies: int) -> Encoding:
     for column, name in enumerate(NAMES):
         if name.endswith("transfer_s"):
             whole[:, column] /= unit
-    per_variable = _Cells(table, domain, num_strategies)
-    raw = _raw(table, domain, per_variable, unit)
-    predefined = _predefined(table, found, per_variable, unit)
-    shape = (num_strategies, len(domain.variables), len(RAW) + len(PREDEFINED))
-    variables = np.stack([*raw, *predefined], 1).astype(np.float32).reshape(shape)
-    return Encoding(variables, np.log1p(whole), domain.neighbours)
+    return Encoding(table, domain, found, np.log1p(whole))
 
 
 def unit_s(domain: Domain) -> float:
@@ -91,15 +106,26 @@ class _Cells:
     def __init__(self, table: ShardTable, domain: Domain, num_strategies: int) -> None:
         self.count = num_strategies * len(domain.variables)
         self.of = table.strategy.astype(np.int64) * len(domain.variables) + table.variable
-        self.shards = self.sum(np.ones(len(table)))
+        is_sorted = bool((self.of[1:] >= self.of[:-1]).all())
+        self._order = None if is_sorted else np.argsort(self.of, kind="stable")
+        numbers = np.bincount(self.of, minlength=self.count)
+        self._filled = np.flatnonzero(numbers)
+        self._begins = (np.cumsum(numbers) - numbers)[self._filled]
+        self.shards = numbers.astype(np.float32)
 
     def sum(self, values: npt.NDArray[Any]) -> Floats:
-        found: Floats = np.bincount(self.of, values, self.count).astype(np.float32)
-        return found
+        return self._reduced(np.add, values, np.float64)
 
     def max(self, values: npt.NDArray[Any]) -> Floats:
+        """The largest value of each cell; 0 if it is less, or if the cell has no shard."""
+        return self._reduced(np.maximum, np.maximum(values, 0), values.dtype)
+
+    def _reduced(self, by: np.ufunc, values: npt.NDArray[Any], dtype: npt.DTypeLike) -> Floats:
+        # `reduceat` over neighbours takes a third of the time of `bincount` and `ufunc.at`, which look up each place.
         found = np.zeros(self.count, np.float32)
-        np.maximum.at(found, self.of, values.astype(np.float32))
+        if values.any():  # some columns are zeros for all that a search proposes
+            ordered = values if self._order is None else values[self._order]
+            found[self._filled] = by.reduceat(ordered.astype(dtype, copy=False), self._begins)
         return found
 
     def mean(self, values: npt.NDArray[Any]) -> Floats:
@@ -182,10 +208,8 @@ def _placement(table: ShardTable, cells: _Cells, speed: Floats) -> list[Floats]:
 def _of_groups(table: ShardTable, domain: Domain, cells: _Cells, unit: float) -> list[Floats]:
     """Features of a variable's group: its place among the strategy's groups, and when it is complete."""
     place, ready = np.zeros(len(table)), np.zeros(len(table))
-    rows = np.flatnonzero(table.kind != SERVER)
+    others, rows, first, inverse, last = table.collected
     if len(rows):
-        others = table.take(rows)
-        first, inverse, last = collectives(others)
         owner = others.strategy[first]
         begins = np.searchsorted(owner, owner)
         counts = np.bincount(owner)[owner]
@@ -229,17 +253,14 @@ def _members(table: ShardTable) -> Doubles:
     """By shard, the number of shards that travel together, itself included."""
     messages = table.messages.astype(np.float64)
     members = 1 / np.where(messages > 0, np.minimum(messages, 1), 1)  # a table counts as two, a tiled variable as none
-    grouped = table.kind != SERVER
-    if grouped.any():
-        first, inverse, _ = collectives(table.take(grouped))
-        members[grouped] = np.bincount(inverse, minlength=len(first))[inverse]
+    inverse = table.collected.of_shard
+    members[table.collected.rows] = np.bincount(inverse)[inverse]
     return members
 
 
 def _predefined(table: ShardTable, found: Messages, cells: _Cells, unit: float) -> list[Floats]:
     served = table.kind == SERVER
-    others = table.take(~served)
-    first, inverse, _ = collectives(others)
+    others, rows, first, inverse, _ = table.collected
     weight = np.maximum(others.summed_bytes + others.gathered_bytes + others.gathered_by_example, 1e-9)
     by_bytes = weight / np.bincount(inverse, weight, len(first))[inverse] if len(others) else weight
     alike = 1 / np.bincount(inverse, minlength=len(first))[inverse] if len(others) else weight
@@ -248,7 +269,7 @@ def _predefined(table: ShardTable, found: Messages, cells: _Cells, unit: float) 
         """A term of messages, by shard; shards that share a message have their parts of its term."""
         values = np.zeros(len(table))
         values[served] = term[found.is_served]
-        values[~served] = term[~found.is_served][inverse] * share
+        values[rows] = term[~found.is_served][inverse] * share
         return values
 
     transfer = of_shards(found.transfer_s, by_bytes)

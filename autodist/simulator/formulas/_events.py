@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 import numpy as np
 
 from autodist.simulator._base import Simulator, in_parts
-from autodist.simulator._message_table import SERVER, Floats, Ints, ShardTable
+from autodist.simulator._message_table import Collected, Floats, Ints, ShardTable
 from autodist.simulator.features import LinkLoads, LinkSeconds, ServerLoads, groups, server_flows
 from autodist.simulator.formulas._calibration import Calibration
 from autodist.simulator.formulas._hosts_work import rebuilding_s, state_s, waiting_s
@@ -77,8 +77,7 @@ class EventSimulator(Simulator):
 def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> tuple[ServerLoads, Floats]:
     """Loads of servers' shards on each link, and of collectives on all links, the latter by variable and strategy."""
     served = ServerLoads(table, domain, count, lambda shards: _served(shards, domain, calibration))
-    grouped = table.take(np.flatnonzero(table.kind != SERVER))
-    variable, strategy, on_links, update_s = _collected(grouped, domain, calibration)
+    variable, strategy, on_links, update_s = _collected(table.collected, domain, calibration)
     on_all_links = np.zeros_like(served.update_s)
     np.add.at(on_all_links, (variable, strategy), on_links)
     np.maximum.at(served.update_s, (variable, strategy), update_s)
@@ -166,10 +165,10 @@ def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> Lin
     return LinkSeconds(pushing, reading * ~follows, reading * follows, update_s)
 
 
-def _collected(shards: ShardTable, domain: Domain, calibration: Calibration) -> tuple[Ints, Ints, Floats, Floats]:
+def _collected(collected: Collected, domain: Domain, calibration: Calibration) -> tuple[Ints, Ints, Floats, Floats]:
     """By collective its last variable, its strategy, the seconds on each link, and the seconds of its updates."""
     hosts = len(domain.replicas)
-    found = groups(shards, domain)
+    shards, found = collected.shards, groups(collected, domain)
     factors, waits_s, message_s = calibration.of_carriers(found)
     totals = found.transfer_s * factors + waits_s + np.float32(calibration.copy_s)
     totals += found.hops * (message_s + found.latency_s)

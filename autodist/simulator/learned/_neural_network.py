@@ -60,7 +60,7 @@ class NetworkSimulator(PairwiseSimulator):
     def recall(self, learned: Arrays) -> None:
         """Take the weights."""
         self._scaling = Scaling.recalled(learned)
-        self._model = self._network(len(self._columns))
+        self._model = self._network(self._columns.stop - self._columns.start)
         count = sum(name.startswith("weight_") for name in learned)
         self._model.set_weights([learned[f"weight_{number}"] for number in range(count)])
 
@@ -72,7 +72,7 @@ class NetworkSimulator(PairwiseSimulator):
         self._scaling = Scaling.of(cells) if self._scaling is None else self._scaling.widened(cells)
         if self._model is None:
             keras.utils.set_random_seed(self.seed)
-            self._model = self._network(len(self._columns))
+            self._model = self._network(self._columns.stop - self._columns.start)
         model, chance = self._model, np.random.default_rng(self.seed)
         schedule = keras.optimizers.schedules.CosineDecay(self.learning_rate, self.steps)
         optimizer = keras.optimizers.Adam(schedule, global_clipnorm=1.0)
@@ -97,9 +97,9 @@ class NetworkSimulator(PairwiseSimulator):
             update(inputs[domain][rows], neighbours, matrices[domain][np.ix_(rows, rows)])
 
     @property
-    def _columns(self) -> list[int]:
-        raw, predefined = range(len(RAW)), range(len(RAW), len(RAW) + len(PREDEFINED))
-        return {"both": [*raw, *predefined], "raw": [*raw], "predefined": [*predefined]}[self.features]
+    def _columns(self) -> slice:
+        raw, whole = len(RAW), len(RAW) + len(PREDEFINED)
+        return {"both": slice(0, whole), "raw": slice(0, raw), "predefined": slice(raw, whole)}[self.features]
 
     def _input(self, encoding: Encoding) -> Floats:
         assert self._scaling is not None

@@ -79,5 +79,7 @@ class Scaling:
 
     def apply(self, features: Features) -> Features:
         """The features in their scales; the last dim is that of features."""
-        found: Features = ((self.clipped(features) - self.mean) / self.scale).astype(np.float32)
+        found: Features = self.clipped(features).astype(np.float32, copy=False)
+        found -= self.mean  # in place: a pass over memory each
+        found /= self.scale
         return found

@@ -13,7 +13,6 @@ from autodist.simulator._message_table import (
     SERVER,
     Floats,
     ShardTable,
-    collectives,
     with_packing,
 )
 from autodist.simulator.features import encode, unit_s
@@ -66,11 +65,10 @@ def _burdens(table: ShardTable, domain: Domain, count: int) -> npt.NDArray[Any]:
 
 def _messages(table: ShardTable, count: int) -> npt.NDArray[Any]:
     """The number of messages from a sender to servers, and the number of collectives."""
-    others = table.take(table.kind != SERVER)
-    first, _, _ = collectives(others)
+    others = table.collected
     served = table.kind == SERVER
     on_servers = np.bincount(table.strategy[served], table.messages[served], minlength=count)
-    found: npt.NDArray[Any] = on_servers + np.bincount(others.strategy[first], minlength=count)
+    found: npt.NDArray[Any] = on_servers + np.bincount(others.shards.strategy[others.first], minlength=count)
     return found
 
 
