@@ -9,28 +9,28 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-import numpy as np
-
 from autodist.coordination import Worker
-from autodist.errors import CaptureError, FixedRowsError, UsageError
+from autodist.errors import FixedRowsError
 from autodist.garbage import old_objects_stay
-from autodist.graph import CapturedStep, draws_by_kernels
+from autodist.graph import CapturedStep, NoGradientError, draws_by_kernels
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._array_programs import ArrayPrograms, Dims
-from autodist.runtime._compile import Compiler, NotSharedError
+from autodist.runtime._compile import Compiler
 from autodist.runtime._decisions import Decisions
 from autodist.runtime._exchange_costs import ExchangeCosts
 from autodist.runtime._execution import Execution
 from autodist.runtime._online import FirstSteps
 from autodist.runtime._plain import PlainSteps
 from autodist.runtime._recorder import Recorder
+from autodist.runtime._shared_steps import SharedSteps
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._untrained import WholeBatches
 from autodist.runtime.data import (
+    NOTHING_DECLARED,
     Arguments,
     ArgumentSplits,
     Convention,
-    LocalArray,
+    Declared,
     LocalBatches,
     flatten,
     flatten_batch,
@@ -84,7 +84,6 @@ class Engine:
         self._exchange_costs = ExchangeCosts(worker, spec)
         self._first_steps = FirstSteps(worker, spec, strategy, scope)
         self._splits = ArgumentSplits(len(spec.replicas))
-        self._not_shared: dict[Any, NotSharedError] = {}
         self._fixed: dict[Any, FixedRowsError] = {}
         """By kind of call, why its steps are for one number of rows each."""
         self._drawing: set[Any] = set()
@@ -95,6 +94,7 @@ class Engine:
         self._compilers = itertools.count()
         self._compiler = self._compiler_of(strategy)
         self._whole_batches = WholeBatches(worker, scope)
+        self._shared = SharedSteps(worker, execution, lambda: self._compiler, convention, self._splits)
         self._arrays = ArrayPrograms(
             worker, execution, self._plain, lambda: self._compiler, convention, self.num_replicas
         )
@@ -131,7 +131,7 @@ class Engine:
         kwargs: dict[str, Any],
         plain: Callable[[], Any] | None = None,
         *,
-        has_open_rows: bool = False,
+        declared: Declared = NOTHING_DECLARED,
     ) -> Any:
         """Run a training step on a batch; traces it when it is new.
 
@@ -140,7 +140,7 @@ class Engine:
             args: Its arguments.
             kwargs: Its keywords.
             plain: Calls it as TensorFlow does without a scope, which is done on one device if it can't be captured.
-            has_open_rows: Whether TensorFlow would trace it for any number of rows then.
+            declared: The shapes with which TensorFlow would trace it then.
 
         Raises:
             CaptureError: The step can't be captured.
@@ -150,7 +150,7 @@ class Engine:
         """
 
         def flattened() -> Arguments:
-            return flatten(args, kwargs, has_open_rows=has_open_rows)
+            return flatten(args, kwargs, declared=declared)
 
         return self._plain.call(function, flattened, plain, lambda found: self._train(function, found))
 
@@ -160,14 +160,22 @@ class Engine:
         batch: Any,
         plain: Callable[[], Any] | None = None,
         *,
-        has_open_rows: bool = False,
+        declared: Declared = NOTHING_DECLARED,
     ) -> Any:
         """Run a training step of Keras, which takes one structure of arrays; see :meth:`run`."""
 
         def flattened() -> Arguments:
-            return flatten_batch(batch, has_open_rows=has_open_rows)
+            return flatten_batch(batch, declared=declared)
 
-        return self._plain.call(function, flattened, plain, lambda found: self._train(function, found))
+        def train(found: Arguments) -> Any:
+            try:
+                return self._train(function, found)
+            except NoGradientError:
+                if plain is None or any(self._splits.of(function, found).split):
+                    raise
+            return self._plain.run(plain)  # all workers do, alike
+
+        return self._plain.call(function, flattened, plain, train)
 
     def run_untrained(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a step that trains nothing on a batch that every worker has its part of; see :class:`WholeBatches`."""
@@ -184,59 +192,15 @@ class Engine:
     @property
     def can_share(self) -> bool:
         """Whether the replicas can share the batches of steps that train nothing: from the first training step on."""
-        is_wanted = self._convention.evaluation == "shared" and self._convention.batch == "global"
-        return is_wanted and self.num_replicas > 1 and self._compiler.can_share
+        return self._shared.can_share
 
-    def run_shared(self, function: Callable[..., Any], batch: Any, *, has_open_rows: bool = False) -> Any:
-        """Run a step that trains nothing on a batch that every worker has, each replica on its part.
-
-        Args:
-            function: The step; takes one structure of arrays.
-            batch: Its argument.
-            has_open_rows: As for :meth:`run`.
-
-        Returns:
-            The step's result for the whole batch, on every worker.
-
-        Raises:
-            NotSharedError: The result would differ from that of one device; every worker is to run the whole step.
-            UsageError: The workers have different batches.
-            WorkerFailed: Another worker is gone.
-        """
-        try:
-            arguments = self._splits.of(("shared", function), flatten_batch(batch, has_open_rows=has_open_rows))
-        except UsageError as error:
-            raise NotSharedError(error.message) from error
-        key = ("shared", function, arguments.key)
-        if key in self._not_shared:
-            raise self._not_shared[key]
-        if key not in self._execution.steps:
-            self._execution.steps[key] = self._compile_shared(key, function, arguments)
-        if not self._execution.is_settled:
-            self.settle()
-        step = self._execution.steps[key]
-        try:
-            self._compiler.check_parts(step.captured, arguments, local=False)
-        except CaptureError as error:
-            self._not_shared[key] = NotSharedError(error.message)
-            raise self._not_shared[key] from error
-        values = self._execution.run(step, arguments, local=False, trains=False)
-        return step.captured.pack([_tensor(value) for value in values])
+    def run_shared(self, function: Callable[..., Any], batch: Any, *, declared: Declared = NOTHING_DECLARED) -> Any:
+        """Run a step of Keras that trains nothing on a batch that the replicas share; see :meth:`SharedSteps.run`."""
+        return self._shared.run(function, batch, declared)
 
     def any_worker(self, flag: bool) -> bool:
-        """Whether the flag is set on any worker; all must call this. Costs as little as joining one number in a step.
-
-        Before the first training step it is True.
-        """
-        if not self._compiler.can_share:
-            return True
-        arguments = flatten((np.full([1], flag, np.float32).view(LocalArray),), {})
-        if _sum not in self._execution.steps:
-            self._execution.steps[_sum] = self._compiler.compile_shared(_sum, arguments, local=True)
-        step = self._execution.steps[_sum]
-        if len(step.graph.layout.senders) < self.worker.world_size:
-            return True  # a worker without replicas has no part in what is joined
-        return bool(self._execution.joins(step, arguments) > 0)
+        """Whether the flag is set on any worker; see :meth:`SharedSteps.any_worker`."""
+        return self._shared.any_worker(flag)
 
     def check_batches(self) -> None:
         """Check that all workers have had the same batches so far; all must call this.
@@ -246,25 +210,17 @@ class Engine:
         """
         self.decisions.agree(False, "evaluates or predicts")
 
-    def _compile_shared(self, key: Any, function: Callable[..., Any], arguments: Arguments) -> CompiledStep:
-        self.settle()
-        try:
-            return self._compiler.compile_shared(function, arguments)
-        except NotSharedError as error:
-            self._not_shared[key] = error
-            _LOG.info("evaluation or prediction: every worker takes whole batches, because %s", error.message)
-            raise
-
-    def prepare(self, function: Callable[..., Any], batch: Any, *, has_open_rows: bool = False) -> None:
+    def prepare(self, function: Callable[..., Any], batch: Any, *, declared: Declared = NOTHING_DECLARED) -> None:
         """Compile a training step of Keras for batches like this one, without running it; all workers must do so."""
-        self._ready(function, flatten_batch(batch, has_open_rows=has_open_rows))
+        self._ready(function, flatten_batch(batch, declared=declared))
 
     def _ready(self, function: Callable[..., Any], arguments: Arguments) -> tuple[CompiledStep, Arguments, bool]:
         """The compiled step, its arguments as the replicas get them, and whether they are this worker's part."""
         arguments = self._splits.of(function, arguments)
         local = arguments.is_local or self._convention.batch == "local"
         self.local_batches.check_is_whole(local)
-        return self._step(function, arguments, local), arguments, local
+        step, arguments = self._splits.traced(function, arguments, lambda found: self._step(function, found, local))
+        return step, arguments, local
 
     def _train(self, function: Callable[..., Any], arguments: Arguments) -> Any:
         step, arguments, local = self._ready(function, arguments)
@@ -386,12 +342,6 @@ class Engine:
         """After an error, bring back the values that can be had without the other workers."""
         self.state.rescue()
         self.state.push_all_next()
-
-
-def _sum(flags: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.reduce_sum(flags)
 
 
 def _tensor(value: Any) -> Any:

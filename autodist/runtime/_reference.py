@@ -10,7 +10,7 @@ from autodist.coordination import Worker
 from autodist.errors import FixedRowsError
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
 from autodist.runtime._recorder import Recorder
-from autodist.runtime.data import Arguments, LocalBatches, flatten, flatten_batch
+from autodist.runtime.data import NOTHING_DECLARED, Arguments, Declared, LocalBatches, flatten, flatten_batch
 from autodist.runtime.session import keep_orderings_in_functions
 from autodist.runtime.state import StateStore
 
@@ -42,18 +42,18 @@ class ReferenceEngine:
         kwargs: dict[str, Any],
         plain: Any = None,
         *,
-        has_open_rows: bool = False,
+        declared: Declared = NOTHING_DECLARED,
     ) -> Any:
         """Run a training step."""
         return self._run(function, flatten(args, kwargs), args, kwargs)
 
     def run_batch(
-        self, function: Callable[..., Any], batch: Any, plain: Any = None, *, has_open_rows: bool = False
+        self, function: Callable[..., Any], batch: Any, plain: Any = None, *, declared: Declared = NOTHING_DECLARED
     ) -> Any:
         """Run a training step that takes one structure of arrays."""
         return self._run(function, flatten_batch(batch), (batch,), {})
 
-    def run_shared(self, function: Callable[..., Any], batch: Any, *, has_open_rows: bool = False) -> Any:
+    def run_shared(self, function: Callable[..., Any], batch: Any, *, declared: Declared = NOTHING_DECLARED) -> Any:
         """There is no other worker to share with."""
         raise NotImplementedError
 

@@ -6,6 +6,7 @@ from autodist.runtime.data._batch import (
     BatchSplit,
     LocalArray,
     WholeArray,
+    WorkerShares,
     batch_size,
     has_parts,
     part_of,
@@ -17,7 +18,7 @@ from autodist.runtime.data._batch_notes import without_note
 from autodist.runtime.data._convention import Convention, check_convention
 from autodist.runtime.data._dataset_ends import DatasetEnds, going_on_together
 from autodist.runtime.data._dataset_structure import captured_resources, has_unseeded_shuffle
-from autodist.runtime.data._elements import has_open_rows
+from autodist.runtime.data._declared import NOTHING_DECLARED, Declared
 from autodist.runtime.data._fingerprints import as_floats, fingerprint_of, hashed
 from autodist.runtime.data._iterators import let_go_of_iterators_in_time
 from autodist.runtime.data._local_batches import LocalBatches
@@ -26,7 +27,6 @@ from autodist.runtime.data._sharded_dataset import (
     DatasetPasses,
     ShardBy,
     ShardedDataset,
-    WorkerShares,
     is_pass,
     shard_dataset,
 )
@@ -34,6 +34,7 @@ from autodist.runtime.data._values_in_files import FILED_VALUES
 
 __all__ = [
     "FILED_VALUES",
+    "NOTHING_DECLARED",
     "ArgumentSplits",
     "Arguments",
     "BatchCheck",
@@ -41,6 +42,7 @@ __all__ = [
     "Convention",
     "DatasetEnds",
     "DatasetPasses",
+    "Declared",
     "LocalArray",
     "LocalBatches",
     "ShardBy",
@@ -58,7 +60,6 @@ __all__ = [
     "flatten",
     "flatten_batch",
     "going_on_together",
-    "has_open_rows",
     "has_parts",
     "has_unseeded_shuffle",
     "hashed",

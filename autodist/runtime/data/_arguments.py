@@ -6,15 +6,17 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from autodist.errors import UsageError
+from autodist.errors import AutoDistError, CaptureError, StrategyError, UsageError
 from autodist.runtime.data._batch import LocalArray, WholeArray
+from autodist.runtime.data._declared import NOTHING_DECLARED, Declared, Dims, OpenDims
 
 _LOG = logging.getLogger("autodist")
 _OF_KERAS = ("x", "y", "sample_weight")
+_Step = TypeVar("_Step")
 _Path = tuple[Any, ...]
 """Indices and keys that lead to an argument."""
 
@@ -34,7 +36,8 @@ class Arguments:
         notes: Per array, a hash of the global batch that it comes from, if it came with one.
         split: Per array, whether dim 0 is the batch, to be split over the replicas; else each gets the whole array.
         global_rows: For parts of a batch, how many rows the whole batch has; None where that is not known.
-        has_open_rows: Whether tracing for one device would not know either how many rows there are.
+        declared: The shapes that their source declares, with which one device would trace.
+        open_dims: Per array, the dims besides the rows that are traced as open; empty if there are none.
     """
 
     arrays: tuple[Any, ...]
@@ -46,7 +49,13 @@ class Arguments:
     notes: tuple[int | None, ...]
     split: tuple[bool, ...]
     global_rows: int | None = None
-    has_open_rows: bool = False
+    declared: Declared = NOTHING_DECLARED
+    open_dims: Dims = ()
+
+    @property
+    def has_open_rows(self) -> bool:
+        """Whether tracing for one device would not know either how many rows there are."""
+        return self.declared.has_open_rows
 
     @property
     def is_local(self) -> bool:
@@ -69,14 +78,25 @@ class Arguments:
     @property
     def key(self) -> Any:
         """The key that two calls must share to be served by one trace: everything but the batch size and the values."""
-        given = zip(self.arrays, self.split, strict=True)
-        return self.given, self.split, tuple(len(array) for array, is_split in given if array.ndim and not is_split)
+        given = zip(self.shapes, self.split, strict=True)
+        return self.given, self.split, tuple(shape[0] for shape, is_split in given if shape and not is_split)
 
     @property
     def given(self) -> Any:
         """The part of :attr:`key` that does not depend on numbers of rows, and on which arrays are split."""
-        shapes = tuple(array.shape[1:] for array in self.arrays)
+        shapes = tuple(shape[1:] for shape in self.shapes)
         return self.kind, shapes, tuple((position, _hashable(value)) for position, value in self.static)
+
+    @property
+    def shapes(self) -> tuple[tuple[int | None, ...], ...]:
+        """The shape of each array, with None for open dims."""
+        shapes: tuple[tuple[int | None, ...], ...] = tuple(array.shape for array in self.arrays)
+        if not self.open_dims:
+            return shapes
+        return tuple(
+            tuple(None if dim in dims else size for dim, size in enumerate(shape))
+            for shape, dims in zip(shapes, self.open_dims, strict=True)
+        )
 
     @property
     def kind(self) -> Any:
@@ -112,8 +132,8 @@ class Arguments:
         import tensorflow as tf
 
         shapes = [
-            a.shape if rows is None or not is_split else (rows, *a.shape[1:])
-            for a, is_split in zip(self.arrays, self.split, strict=True)
+            shape if rows is None or not is_split else (rows, *shape[1:])
+            for shape, is_split in zip(self.shapes, self.split, strict=True)
         ]
         dtypes = [tf.string if a.dtype.kind == "O" else a.dtype for a in self.arrays]
         return list(map(tf.TensorSpec, shapes, dtypes))
@@ -124,7 +144,7 @@ def flatten(
     kwargs: dict[str, Any],
     readable: Callable[[_Path], str] | None = None,
     *,
-    has_open_rows: bool = False,
+    declared: Declared = NOTHING_DECLARED,
 ) -> Arguments:
     """Take a call's arguments apart.
 
@@ -132,7 +152,7 @@ def flatten(
         args: Those by position.
         kwargs: Those by name.
         readable: What to call an argument by its path in them.
-        has_open_rows: See :class:`Arguments`.
+        declared: See :class:`Arguments`.
     """
     from tensorflow.python.util import nest
 
@@ -167,16 +187,16 @@ def flatten(
         tuple(notes),
         split,
         global_rows=rows.pop() if len(rows) == 1 else None,
-        has_open_rows=has_open_rows,
+        declared=declared,
     )
 
 
-def flatten_batch(batch: Any, *, has_open_rows: bool = False) -> Arguments:
+def flatten_batch(batch: Any, *, declared: Declared = NOTHING_DECLARED) -> Arguments:
     """Take apart what a step of Keras gets: `x`, `y` and `sample_weight`, or what the dataset has in their place.
 
     Args:
         batch: The step's only argument.
-        has_open_rows: See :class:`Arguments`.
+        declared: See :class:`Arguments`.
     """
 
     def readable(path: _Path) -> str:
@@ -188,7 +208,7 @@ def flatten_batch(batch: Any, *, has_open_rows: bool = False) -> Arguments:
             name = "x"
         return f"`{name}{''.join(f'[{key!r}]' for key in keys)}`"
 
-    return flatten((batch,), {}, readable, has_open_rows=has_open_rows)
+    return flatten((batch,), {}, readable, declared=declared)
 
 
 def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tuple[bool, ...]:
@@ -221,18 +241,19 @@ def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tupl
 
 
 class ArgumentSplits:
-    """Which arguments of the calls of a scope are split: those that were in the first call of the kind.
+    """Which arguments of the calls of a scope are split: those that were in the first call of the kind; and open dims.
 
     Args:
         num_replicas: Number of replicas that share a batch.
     """
 
     def __init__(self, num_replicas: int) -> None:
-        self._num_replicas = num_replicas
+        self.num_replicas = num_replicas
         self._found: dict[Any, tuple[bool, ...]] = {}
+        self._open = OpenDims()
 
     def of(self, place: Any, arguments: Arguments) -> Arguments:
-        """The arguments with what is split; see :func:`split_by_rows`.
+        """The arguments with what is split, see :func:`split_by_rows`, and with their open dims.
 
         Args:
             place: What tells the calls of a step from those of others.
@@ -243,9 +264,29 @@ class ArgumentSplits:
         found = replace(arguments, split=split_by_rows(arguments, before))
         if found.split != before:
             self._found[key] = found.split
-            if self._num_replicas > 1 and found.large_wholes:
+            if self.num_replicas > 1 and found.large_wholes:
                 _LOG.info("every replica gets the whole of %s, and its rows of the rest", found.large_wholes)
-        return found
+        return replace(found, open_dims=self._open.of((key, found.split), found.declared, found.arrays, found.split))
+
+    def traced(self, place: Any, arguments: Arguments, trace: Callable[[Arguments], _Step]) -> tuple[_Step, Arguments]:
+        """What a call is traced to with its open dims, and its arguments; without such dims where that is impossible.
+
+        Args:
+            place: As for :meth:`of`.
+            arguments: What that has returned.
+            trace: Traces a call, or returns what it was traced to.
+        """
+        try:
+            return trace(arguments), arguments
+        except Exception as error:
+            is_of_step = not isinstance(error, AutoDistError) or isinstance(error, CaptureError | StrategyError)
+            if not arguments.open_dims or not is_of_step:
+                raise
+            reason = getattr(error, "message", f"{type(error).__name__} while it was traced")
+            _LOG.info("a step is traced for each shape of its batches, since it can't be for any: %s", reason)
+        self._open.close(((place, arguments.kind), arguments.split))
+        arguments = replace(arguments, open_dims=())
+        return trace(arguments), arguments
 
 
 def _form(structure: Any) -> str:

@@ -49,6 +49,39 @@ def has_parts(*arguments: Any) -> bool:
 
 
 @dataclass(frozen=True)
+class WorkerShares:
+    """The part of each worker.
+
+    Attributes:
+        replicas: Number of replicas of each worker.
+        rank: This worker.
+    """
+
+    replicas: tuple[int, ...]
+    rank: int
+
+    @property
+    def is_all(self) -> bool:
+        """Whether this worker gets everything."""
+        return self.replicas[self.rank] == sum(self.replicas)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one replica in all, so that nothing is split."""
+        return self.replicas == (1,)
+
+    @property
+    def readers(self) -> tuple[int, ...]:
+        """The workers that get anything."""
+        return tuple(rank for rank, count in enumerate(self.replicas) if count)
+
+    def rows(self, size: Any, minimum: Callable[[Any, Any], Any] = min) -> tuple[Any, Any]:
+        """First and one past the last of this worker's rows, in a batch of `size` rows."""
+        first = sum(self.replicas[: self.rank])
+        return part_of(size, sum(self.replicas), first, first + self.replicas[self.rank], minimum)
+
+
+@dataclass(frozen=True)
 class BatchSplit:
     """Where the examples of this worker's replicas lie in the arrays that the step was given.
 

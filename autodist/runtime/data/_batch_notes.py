@@ -6,11 +6,13 @@ such as the example weights that Keras makes from labels.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from autodist.errors import UsageError
 
+_LOG = logging.getLogger("autodist")
 _FIRST, _NOTE = "0", "1: of autodist"
 
 
@@ -38,27 +40,34 @@ def _with_first(element: Any, first: Any) -> Any:
     return type(element)(*changed) if hasattr(element, "_fields") else changed
 
 
-def check_rows(element: Any, split: Sequence[bool], rows: Sequence[int]) -> None:
-    """Check that all batches of an element have had equally many rows.
+def refuse_rows(element: Any, split: Sequence[bool], rows: Sequence[int]) -> NoReturn:
+    """Refuse an element of which this worker has a part, and whose batches have different numbers of rows.
 
     Args:
-        element: This worker's part.
+        element: The element.
         split: Per tensor, whether it is a batch.
         rows: Rows of the batches.
 
     Raises:
-        UsageError: They have not.
+        UsageError: Always.
     """
+    raise UsageError(_of_unlike_rows(element, split, rows), hint="`shard(..., by='batch')`, or batches of equal length")
+
+
+def warn_of_rows(element: Any, split: Sequence[bool], rows: Sequence[int]) -> None:
+    """Say that replicas compute such elements whole; the arguments are as for :func:`refuse_rows`."""
+    _LOG.warning(
+        "%s. Every replica computes such elements whole, so that more of them gain nothing. What has not the rows of "
+        "the batch may have a fixed shape instead, which `tf.ensure_shape` tells; if only the last batches of datasets "
+        "in `zip` differ, `batch(..., drop_remainder=True)` leaves them out",
+        _of_unlike_rows(element, split, rows),
+    )
+
+
+def _of_unlike_rows(element: Any, split: Sequence[bool], rows: Sequence[int]) -> str:
     from tensorflow.python.util import nest
 
-    if len(set(rows)) <= 1:
-        return
     paths = [path for path, _ in nest.flatten_with_joined_string_paths(element)]
     batches = [path for path, is_split in zip(paths, split, strict=False) if is_split]
     listed = ", ".join(f"{path}: {count}" for path, count in zip(batches, rows, strict=True))
-    raise UsageError(
-        f"the dataset gives batches of different numbers of rows in one element: {listed}",
-        hint="what has not the rows of the batch must have a fixed shape, `tf.ensure_shape` tells it; or keep it in a "
-        "`tf.Variable` or a `tf.constant` that the step uses; if only the last batches of datasets in `zip` differ, "
-        "`batch(..., drop_remainder=True)` leaves them out",
-    )
+    return f"the dataset gives batches of different numbers of rows in one element: {listed}"

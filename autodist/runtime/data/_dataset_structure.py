@@ -304,3 +304,27 @@ _REBUILT: dict[str, Callable[[Any, Any], Any]] = {
     "_PrefetchDataset": lambda node, source: source.prefetch(int(node._buffer_size)),
     "_RepeatDataset": lambda node, source: source.repeat(int(node._count)),
 }
+
+
+def check_order(dataset: Any) -> None:
+    """All workers must find the same elements in the same order where each takes some of them."""
+    if of_service(dataset):
+        raise UsageError(
+            "`shard` was given a dataset of tf.data's service, which divides elements in no certain order: it is not "
+            "known which worker gets which",
+            hint="have the service divide them: `processing_mode='distributed_epoch'` or a dynamic sharding policy, "
+            "a `job_name`, and `autodist.scope(batch='local')` with a loop over the dataset itself",
+        )
+    operation = of_no_order(dataset)
+    if operation is not None:
+        raise UsageError(
+            f"`shard` was given a dataset whose {operation} has `deterministic=False`: each worker gets another order, "
+            "and elements would be lost",
+            hint="leave `deterministic` out; or, if it comes after the source of a dataset, `shard(..., "
+            "by='element')` or `by='file'`",
+        )
+    if has_unseeded_shuffle(dataset):
+        raise UsageError(
+            "`shard` was given a dataset that is shuffled without a seed, each worker has another order",
+            hint="`shuffle(..., seed=0)`, or `autodist run --seed`, which seeds everything",
+        )

@@ -40,13 +40,6 @@ def which_are_batches(dataset: Any) -> tuple[bool, ...]:
     return tuple(other == size for other in sizes)
 
 
-def has_open_rows(specs: Any) -> bool:
-    """Whether something that these specs describe may have any number of rows."""
-    import tensorflow as tf
-
-    return any(isinstance(spec, tf.TensorSpec) and _fixed_rows(spec) is None for spec in tf.nest.flatten(specs))
-
-
 def _check_dense(spec: Any) -> None:
     import tensorflow as tf
     from tensorflow.python.util import nest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import GeneratorType
@@ -12,61 +12,28 @@ from typing import Any, Literal
 import numpy as np
 
 from autodist.errors import UsageError
-from autodist.runtime.data._batch import LocalArray, WholeArray, part_of
-from autodist.runtime.data._batch_notes import check_rows, with_note, without_note
+from autodist.runtime.data._batch import LocalArray, WholeArray, WorkerShares, has_parts
+from autodist.runtime.data._batch_notes import refuse_rows, warn_of_rows, with_note, without_note
 from autodist.runtime.data._dataset_ends import DatasetEnds, going_on_together
 from autodist.runtime.data._dataset_structure import (
     Pipeline,
-    has_unseeded_shuffle,
+    check_order,
     name_of,
-    of_no_order,
-    of_service,
     read_ahead,
     read_pipeline,
     reads_variables,
 )
-from autodist.runtime.data._dealt_elements import BlocksRead, PassRead, of_elements
-from autodist.runtime.data._elements import has_open_rows, which_are_batches
-from autodist.runtime.data._fingerprints import hashed_in_graph, hashed_names
+from autodist.runtime.data._dealt_elements import BlocksRead, PassRead
+from autodist.runtime.data._declared import NOTHING_DECLARED, Declared
+from autodist.runtime.data._elements import which_are_batches
+from autodist.runtime.data._fingerprints import hashed_in_graph
+from autodist.runtime.data._own_parts import blocks_read, read_apart
 from autodist.runtime.data._random_maps import drawn_parts
 
 _LOG = logging.getLogger("autodist")
 _ALLOWED = ("auto", "batch", "element", "file")
 
 ShardBy = Literal["auto", "batch", "element", "file"]
-
-
-@dataclass(frozen=True)
-class WorkerShares:
-    """The part of each worker.
-
-    Attributes:
-        replicas: Number of replicas of each worker.
-        rank: This worker.
-    """
-
-    replicas: tuple[int, ...]
-    rank: int
-
-    @property
-    def is_all(self) -> bool:
-        """Whether this worker gets everything."""
-        return self.replicas[self.rank] == sum(self.replicas)
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether there is one replica in all, so that nothing is split."""
-        return self.replicas == (1,)
-
-    @property
-    def readers(self) -> tuple[int, ...]:
-        """The workers that get anything."""
-        return tuple(rank for rank, count in enumerate(self.replicas) if count)
-
-    def rows(self, size: Any, minimum: Callable[[Any, Any], Any] = min) -> tuple[Any, Any]:
-        """First and one past the last of this worker's rows, in a batch of `size` rows."""
-        first = sum(self.replicas[: self.rank])
-        return part_of(size, sum(self.replicas), first, first + self.replicas[self.rank], minimum)
 
 
 @dataclass(frozen=True)
@@ -89,18 +56,20 @@ class ShardedDataset:
 
     Iterating yields NumPy arrays of the type :class:`LocalArray`, by which a step knows that they are a part; all parts
     together are the global batch. A worker whose part is empty still takes that step with the others. What is no batch
-    comes whole, as a :class:`WholeArray`. On one device what is ragged or sparse stays so.
+    comes whole, as a :class:`WholeArray`, and so does all of an element whose batches have unlike numbers of rows. On
+    one device what is ragged or sparse stays so.
 
     Attributes:
         dataset: The ``tf.data.Dataset`` of this worker's parts.
         split: Per tensor of an element, whether it is a batch.
         by: ``"batch"``, ``"element"`` or ``"file"``.
-        has_open_rows: Whether the global batches may have any number of rows, as far as their dataset tells.
+        declared: The shapes of the global batches.
 
     Args:
-        dataset: As in the attribute, like `split`, `by` and `has_open_rows`.
+        dataset: As in the attribute, like `split`, `by` and `declared`.
         passes: The callbacks of loops over it; None for a dataset without an engine.
         read: What each pass has read of its source, where workers compare that.
+        tells_of_whole: Whether it says that elements come whole, if some do.
     """
 
     def __init__(
@@ -111,21 +80,23 @@ class ShardedDataset:
         passes: DatasetPasses | None = None,
         read: BlocksRead | None = None,
         *,
-        has_open_rows: bool = False,
+        declared: Declared = NOTHING_DECLARED,
+        tells_of_whole: bool = False,
     ) -> None:
         self.dataset = dataset
         self.split = split
         self.by = by
-        self.has_open_rows = has_open_rows
+        self.declared = declared
         self._passes = DatasetPasses() if passes is None else passes
         self._read = read
         self._note: int | None = None
+        self._tells_of_whole = tells_of_whole
 
     def __iter__(self) -> Iterator[Any]:
         try:
             for element in self.batches():
                 arrays = self.arrays(element)
-                self._passes.handed_out(True)
+                self._passes.handed_out(has_parts(arrays))
                 yield arrays
         finally:
             self._passes.handed_out(False)
@@ -139,12 +110,14 @@ class ShardedDataset:
 
         element, note = without_note(element)
         tensors = tf.nest.flatten(element)
-        rows: list[int] = []
+        rows = [len(tensor) for tensor, is_split in zip(tensors, self.split, strict=False) if is_split]
         if note is not None:
             note, *rows = note.numpy().tolist()
-            check_rows(element, self.split, rows)
-        kinds = [LocalArray if is_split else WholeArray for is_split in self.split]
-        kinds += [LocalArray] * (len(tensors) - len(kinds))
+        is_whole = len(set(rows)) > 1
+        if is_whole:
+            self._tell_of_whole(element, rows)
+        kinds = [LocalArray if is_split and not is_whole else WholeArray for is_split in self.split]
+        kinds += [WholeArray if is_whole else LocalArray] * (len(tensors) - len(kinds))
         arrays = [
             np.asarray(tensor._numpy()).view(kind) if isinstance(tensor, tf.Tensor) else tensor
             for tensor, kind in zip(tensors, kinds, strict=True)
@@ -154,6 +127,18 @@ class ShardedDataset:
                 array.note = self._note if note is None and isinstance(array, LocalArray) else note
                 array.rows = rows[0] if rows else None
         return tf.nest.pack_sequence_as(element, arrays)
+
+    def _tell_of_whole(self, element: Any, rows: Sequence[int]) -> None:
+        """Say once that elements come whole, or refuse them where workers read their parts of the data by themselves.
+
+        Raises:
+            UsageError: They do.
+        """
+        if self.may_end_alone:
+            refuse_rows(element, self.split, rows)
+        if self._tells_of_whole:
+            self._tells_of_whole = False
+            warn_of_rows(element, self.split, rows)
 
     def batches(self, dataset: Any = None) -> Iterator[Any]:
         """The batches of one pass as tensors, as many on every worker.
@@ -238,7 +223,9 @@ def shard_dataset(
 def _sharded(dataset: Any, shares: WorkerShares, by: ShardBy, passes: DatasetPasses | None) -> ShardedDataset:
     import tensorflow as tf
 
-    sharded = partial(ShardedDataset, passes=passes, has_open_rows=has_open_rows(dataset.element_spec))
+    tells = shares.rank == 0 and not shares.is_alone
+    declared = Declared.of(dataset.element_spec)
+    sharded = partial(ShardedDataset, passes=passes, declared=declared, tells_of_whole=tells)
     if shares.is_alone and by in ("auto", "batch"):
         specs = tf.nest.flatten(dataset.element_spec)
         split = tuple(isinstance(spec, tf.TensorSpec) and spec.shape.rank != 0 for spec in specs)
@@ -248,13 +235,13 @@ def _sharded(dataset: Any, shares: WorkerShares, by: ShardBy, passes: DatasetPas
         pipeline = read_pipeline(dataset)
         _check_pipeline(pipeline, shares, by)
         if not shares.is_all:
-            read = _blocks_read(pipeline, shares)
-            parts, done = _read_apart(pipeline, shares, by, read)
+            read = blocks_read(pipeline, shares)
+            parts, done = read_apart(pipeline, shares, by, read)
             options = (_in_order(dataset) if done == "element" else dataset).options()
             return sharded(parts.with_options(options), split, done, read=read)
     if shares.is_all:
         return sharded(read_ahead(dataset), split)
-    _check_order(dataset)
+    check_order(dataset)
     return sharded(_rows_of_batches(_in_order(dataset), split, shares), split)
 
 
@@ -262,30 +249,6 @@ def _as_it_is(dataset: ShardedDataset, by: str) -> ShardedDataset:
     if by not in ("auto", dataset.by):
         raise UsageError(f"the dataset is sharded by {dataset.by} already, it can't be sharded by {by}")
     return dataset
-
-
-def _check_order(dataset: Any) -> None:
-    """All workers must find the same elements in the same order where each takes some of them."""
-    if of_service(dataset):
-        raise UsageError(
-            "`shard` was given a dataset of tf.data's service, which divides elements in no certain order: it is not "
-            "known which worker gets which",
-            hint="have the service divide them: `processing_mode='distributed_epoch'` or a dynamic sharding policy, "
-            "a `job_name`, and `autodist.scope(batch='local')` with a loop over the dataset itself",
-        )
-    operation = of_no_order(dataset)
-    if operation is not None:
-        raise UsageError(
-            f"`shard` was given a dataset whose {operation} has `deterministic=False`: each worker gets another order, "
-            "and elements would be lost",
-            hint="leave `deterministic` out; or, if it comes after the source of a dataset, `shard(..., "
-            "by='element')` or `by='file'`",
-        )
-    if has_unseeded_shuffle(dataset):
-        raise UsageError(
-            "`shard` was given a dataset that is shuffled without a seed, each worker has another order",
-            hint="`shuffle(..., seed=0)`, or `autodist run --seed`, which seeds everything",
-        )
 
 
 def _in_order(dataset: Any) -> Any:
@@ -327,6 +290,8 @@ def _rows_of_batches(dataset: Any, split: tuple[bool, ...], shares: WorkerShares
         tensors = tf.nest.flatten(structure)
         sizes = [tf.shape(tensor)[0] for tensor, is_batch in zip(tensors, split, strict=True) if is_batch]
         start, stop = shares.rows(sizes[0], tf.minimum)
+        are_alike = tf.reduce_all(tf.equal(sizes, sizes[0]))
+        start, stop = tf.where(are_alike, start, 0), tf.where(are_alike, stop, tf.reduce_max(sizes))
         rows = [tensor[start:stop] if is_batch else tensor for tensor, is_batch in zip(tensors, split, strict=True)]
         same = [tensor for tensor, is_drawn in zip(tensors, drawn, strict=True) if not is_drawn]
         note = [hashed_in_graph(same), *(tf.cast(size, tf.int64) for size in sizes)]
@@ -334,45 +299,3 @@ def _rows_of_batches(dataset: Any, split: tuple[bool, ...], shares: WorkerShares
 
     parts = dataset.map(part)
     return parts if reads_variables(dataset) else parts.prefetch(tf.data.AUTOTUNE)
-
-
-def _blocks_read(pipeline: Pipeline, shares: WorkerShares) -> BlocksRead:
-    listed = 0 if pipeline.files is None else hashed_names(pipeline.files)
-    if len(shares.readers) < len(shares.replicas):
-        return BlocksRead(listed, most_passes=0)  # a worker without replicas reads nothing
-    return BlocksRead(listed, most_passes=1 if pipeline.has_cache else None)
-
-
-def _read_apart(pipeline: Pipeline, shares: WorkerShares, by: str, read: BlocksRead) -> tuple[Any, str]:
-    """A dataset of this worker's part of the data, and how it was cut out."""
-    start, stop = shares.rows(pipeline.batch_size)
-    if by == "file" and not _has_files_for(pipeline, shares):
-        by = "element"
-    if by == "element":
-        _check_order(pipeline.source)
-    if start == stop:
-        source = pipeline.source.take(0).filter(lambda *element: True)  # so that Keras does not count it
-    elif by == "file":
-        source = _of_files(pipeline.source, len(shares.readers), shares.readers.index(shares.rank))
-    else:
-        source = of_elements(pipeline.source, pipeline.batch_size, start, stop, read)
-    return read_ahead(pipeline.on(source, max(stop - start, 1))), by
-
-
-def _has_files_for(pipeline: Pipeline, shares: WorkerShares) -> bool:
-    wanted = len(shares.readers)
-    found = sum(1 for _ in pipeline.files.take(wanted))
-    if found < wanted and shares.rank == 0:
-        files, workers = ("file" if found == 1 else "files"), f"{wanted} workers"
-        _LOG.info("the dataset has %d %s for %s: it is sharded by element instead of by file", found, files, workers)
-    return found >= wanted
-
-
-def _of_files(source: Any, count: int, index: int) -> Any:
-    """Every `count`-th file of a source; a shuffle of the files comes afterwards, so that no seed is needed."""
-    import tensorflow as tf
-    from tensorflow.python.data.experimental.ops import distribute
-
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
-    return distribute._AutoShardDataset(source.with_options(options), count, index)

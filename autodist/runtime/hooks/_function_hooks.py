@@ -11,7 +11,7 @@ from autodist.errors import CaptureError
 from autodist.graph import NoGradientError, Patches, marks_gradients
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
-from autodist.runtime.data import has_open_rows, has_parts, is_pass
+from autodist.runtime.data import Declared, has_parts, is_pass
 from autodist.runtime.hooks._eager_updates import eagerly_alike
 
 _KERAS = ("keras.", "tf_keras.")
@@ -33,9 +33,9 @@ def hook_functions(patches: Patches, engine: Engine | ReferenceEngine) -> None:
                 return plain()
             if not others.known(function) and not others.is_other(function, args, kwargs):
                 try:
-                    declared = _as_declared(function, args, kwargs)
-                    is_open = has_open_rows(function.input_signature)
-                    return engine.run(function.python_function, *declared, plain, has_open_rows=is_open)
+                    given = _as_declared(function, args, kwargs)
+                    declared = Declared.of(function.input_signature, at_once=True)
+                    return engine.run(function.python_function, *given, plain, declared=declared)
                 except NoGradientError:
                     others.add(function)
             if engine.worker.world_size > 1 and has_parts(args, kwargs):

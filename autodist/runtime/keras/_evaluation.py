@@ -13,7 +13,7 @@ from autodist.graph import Patches
 from autodist.runtime._compile import NotSharedError
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
-from autodist.runtime.data import ShardedDataset, drawn_parts, has_open_rows, has_unseeded_shuffle
+from autodist.runtime.data import Declared, ShardedDataset, drawn_parts, has_unseeded_shuffle
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit_position import without_optionals
 from autodist.runtime.keras._keras_steps import last_of_call, one_more, step_of
@@ -168,13 +168,13 @@ class _TestFunction(_SharedFunction):
     def __call__(self, iterator: Any) -> Any:
         if not self._is_shared():
             return self.whole(iterator)
-        is_open = has_open_rows(getattr(iterator, "element_spec", ()))
-        tested = functools.partial(self._tested, iterator=iterator, is_open=is_open)
+        declared = Declared.of(getattr(iterator, "element_spec", ()))
+        tested = functools.partial(self._tested, iterator=iterator, declared=declared)
         return last_of_call(iterator, self._model.steps_per_execution, tested)
 
-    def _tested(self, batch: Any, iterator: Any, is_open: bool) -> Any:
+    def _tested(self, batch: Any, iterator: Any, declared: Declared) -> Any:
         try:
-            return self._engine.run_shared(self._step, without_optionals(batch), has_open_rows=is_open)
+            return self._engine.run_shared(self._step, without_optionals(batch), declared=declared)
         except NotSharedError:
             return self.whole(one_more(iterator, batch))
 

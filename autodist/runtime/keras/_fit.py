@@ -13,7 +13,7 @@ from autodist.errors import CaptureError, UsageError
 from autodist.graph import Patches
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
-from autodist.runtime.data import ShardedDataset, has_open_rows
+from autodist.runtime.data import Declared, ShardedDataset
 from autodist.runtime.keras._dense_arrays import refuse_sparse_arrays
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit_position import FitFollower, FitPosition, without_optionals
@@ -247,12 +247,12 @@ class TrainFunction:
         """Where the batches come from, if they are this worker's parts."""
 
     def __call__(self, iterator: Any) -> Any:
-        is_open = self._has_open_rows(iterator)
+        declared = self._declared(iterator)
 
         def train(given: Any) -> Any:
             batch = without_optionals(given)
             plain = functools.partial(self._plain_step, batch)
-            return self._engine.run_batch(self._step, self._arrays(batch), plain, has_open_rows=is_open)
+            return self._engine.run_batch(self._step, self._arrays(batch), plain, declared=declared)
 
         try:
             return last_of_call(iterator, self._batches_per_call(), train)
@@ -279,13 +279,13 @@ class TrainFunction:
     def prepare(self, batch: Any) -> None:
         """Compile the step for batches like one from Keras' iterator without running it, for evaluations to share."""
         if isinstance(self._engine, Engine) and self._engine.num_replicas > 1:
-            is_open = self._has_open_rows(None)
-            self._engine.prepare(self._step, self._arrays(without_optionals(batch)), has_open_rows=is_open)
+            declared = self._declared(None)
+            self._engine.prepare(self._step, self._arrays(without_optionals(batch)), declared=declared)
 
-    def _has_open_rows(self, source: Any) -> bool:
+    def _declared(self, source: Any) -> Declared:
         if self.sharded is not None:
-            return self.sharded.has_open_rows
-        return has_open_rows(getattr(source, "element_spec", ()))
+            return self.sharded.declared
+        return Declared.of(getattr(source, "element_spec", ()))
 
     def _arrays(self, batch: Any) -> Any:
         return batch if self.sharded is None else self.sharded.arrays(batch)
