@@ -1,4 +1,4 @@
-"""Batches whose lengths differ: one trace serves them all, where their dataset leaves the length open."""
+"""Batches whose lengths differ: two traces serve all where their dataset leaves lengths open, and nothing is shared."""
 
 import logging
 
@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+import autodist
 from autodist.runtime.data import ArgumentSplits, Declared, flatten
 
 from .programs import run_distributed, run_plain
@@ -42,7 +43,7 @@ def convolved(embedded):
     return layers.Dense(2)(layers.Dropout(0.3, seed=4)(pooled)), LABELS
 
 
-def fitted(scope, body):
+def fitted(scope, body, *, evaluates=True):
     with scope() as ad:
         words = keras.Input([None], dtype="int64")
         found, labels = body(layers.Embedding(20, 8, mask_zero=body is recurrent)(words))
@@ -50,7 +51,7 @@ def fitted(scope, body):
         model.compile(keras.optimizers.SGD(0.5), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         before = model.get_weights()
         losses = model.fit(padded(labels), epochs=2, verbose=0).history["loss"]
-        after = model.evaluate(padded(labels), verbose=0)
+        after = model.evaluate(padded(labels), verbose=0) if evaluates else 0.0
         traces = ad and len(ad.strategies)
     assert any(np.ptp(one - other) > 1e-3 for one, other in zip(before, model.get_weights(), strict=True))
     return [*model.get_weights(), losses, after], traces
@@ -64,11 +65,17 @@ def doubles():
     keras.config.set_floatx(before)
 
 
-@pytest.mark.parametrize("body", [recurrent, attentive, convolved])
-def test_two_traces_serve_all_lengths(body):
+LENGTHS = len({max(map(len, WORDS[k : k + BATCH])) for k in range(0, len(WORDS), BATCH)})
+ONE = {"spec": autodist.ResourceSpec.local()}
+
+
+@pytest.mark.parametrize(("body", "options", "traces"), [
+    (recurrent, ONE, 2), (attentive, ONE, 2), (convolved, ONE, 2), (convolved, {}, LENGTHS), (attentive, {}, LENGTHS),
+])  # fmt: skip
+def test_batches_of_all_lengths(body, options, traces):
     expected, _ = run_plain(lambda scope: fitted(scope, body))
-    found, traces = run_distributed(lambda scope: fitted(scope, body))
-    assert traces == 2
+    found, traced = run_distributed(lambda scope: fitted(scope, body), **options)
+    assert traced == traces
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
 
@@ -93,7 +100,7 @@ def test_python_code_of_a_function_with_a_signature_sees_what_it_declares(limit)
             losses = [float(step(tf.constant(x))) for x in features]
         return losses, w.numpy(), ad and len(ad.strategies)
 
-    (expected, w, _), (found, moved, traces) = run_plain(program), run_distributed(program)
+    (expected, w, _), (found, moved, traces) = run_plain(program), run_distributed(program, **ONE)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
     np.testing.assert_allclose(moved, w, rtol=1e-10)
     assert np.ptp(moved) > 1e-3
@@ -112,13 +119,13 @@ def test_what_cannot_be_traced_with_open_lengths_is_traced_for_each(caplog):
         return layers.Dense(2)(Unrolled()(embedded)), LABELS
 
     caplog.set_level(logging.INFO, "autodist")
-    _, traces = run_distributed(lambda scope: fitted(scope, body))
-    assert traces == len({max(map(len, WORDS[k : k + BATCH])) for k in range(0, len(WORDS), BATCH)})
+    _, traces = run_distributed(lambda scope: fitted(scope, body, evaluates=False), **ONE)
+    assert traces == LENGTHS
     assert "traced for each shape of its batches" in caplog.text
 
 
 def test_dims_are_open_of_which_calls_have_had_two_sizes():
-    splits, declared = ArgumentSplits(2), Declared(((None, None, None), (None, 3)))
+    splits, declared = ArgumentSplits(1), Declared(((None, None, None), (None, 3)))
 
     def shapes(height, width, declared=declared):
         arguments = flatten((np.zeros([4, height, width]), np.zeros([4, 3])), {}, declared=declared)
@@ -132,6 +139,8 @@ def test_dims_are_open_of_which_calls_have_had_two_sizes():
     assert shapes(9, 9, Declared(((None, None, None),))) == ((4, None, None), (4, 3)), "Keras adds weights"
     assert shapes(9, 9, Declared()) == ((4, 9, 9), (4, 3)), "one device would trace each shape"
     assert shapes(9, 9, Declared(((None, None), (None, 3)))) == ((4, 9, 9), (4, 3)), "of other ranks"
+    splits = ArgumentSplits(2)
+    assert {shapes(5, 6), shapes(5, 7)} == {((4, 5, 6), (4, 3)), ((4, 5, 7), (4, 3))}, "replicas share them"
 
 
 def test_declared_shapes_are_those_of_dense_tensors():

@@ -266,6 +266,8 @@ class ArgumentSplits:
             self._found[key] = found.split
             if self.num_replicas > 1 and found.large_wholes:
                 _LOG.info("every replica gets the whole of %s, and its rows of the rest", found.large_wholes)
+        if self.num_replicas > 1 and any(found.split):
+            return found  # how replicas share a step is found out by the sizes of all dims but that of the batch
         return replace(found, open_dims=self._open.of((key, found.split), found.declared, found.arrays, found.split))
 
     def traced(self, place: Any, arguments: Arguments, trace: Callable[[Arguments], _Step]) -> tuple[_Step, Arguments]:

@@ -2,7 +2,7 @@
 
 Each array has a shape of its own, with which most steps are traced best. Where lengths differ between batches, as
 those of padded sequences do, a trace for each length would take minutes; then these dims are open, as they are on one
-device.
+device. Replicas that share batches need the lengths, and trace a step for each.
 """
 
 from __future__ import annotations
