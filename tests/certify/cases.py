@@ -15,7 +15,7 @@ import keras
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import autodist
-from autodist.errors import CaptureError, UsageError
+from autodist.errors import CaptureError, StrategyError, UsageError
 from autodist.runtime import Recorder
 from certify import built, drawn, factored, features, keras2, optimizers, partitioned, registry, styles
 from certify.data import STEPS, Case
@@ -55,8 +55,10 @@ def run(name, directory):
     except SystemExit:
         if directory is None:
             raise
-    except (CaptureError, UsageError) as refusal:
-        if directory is None:
+    except (CaptureError, StrategyError, UsageError) as refusal:
+        # A drawn strategy has passed `verify`; only of a later step may it want something else than of the first one.
+        is_early = isinstance(refusal, StrategyError) and "since an earlier step" not in refusal.message
+        if directory is None or is_early:
             raise
         (directory / name).mkdir(parents=True, exist_ok=True)
         (directory / name / "refused").write_text(str(refusal))

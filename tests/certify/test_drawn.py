@@ -12,7 +12,7 @@ import pathlib
 
 import pytest
 
-from .runs import OWN, QUICK_COLLECTIVES, Place
+from .runs import OWN, QUICK_COLLECTIVES, QUICK_SERVERS, Place
 
 pytestmark = [pytest.mark.timeout(7200), pytest.mark.horovod]  # the first test of a place runs all cases of that place
 
@@ -20,11 +20,15 @@ SHAPES = ((2, 1, 0), (2, 2, 0), (2, 1, 1), (3, 1, 0), (1, 3, 0))
 """Workers, replicas of each, and how many more the last one has."""
 
 MANY = int(os.environ.get("AUTODIST_TESTS_DRAWN", "500"))
-QUICK = dict.fromkeys(("drawn-collectives-999", "drawn-collectives-62", "drawn-collectives-32"), QUICK_COLLECTIVES)
+QUICK = {
+    **dict.fromkeys(("drawn-collectives-999", "drawn-collectives-62", "drawn-collectives-32"), QUICK_COLLECTIVES),
+    "drawn-servers-31": QUICK_SERVERS,
+}
 """Which cases every run of the tests draws, in a launch that other cases share."""
 
-ROUND_OFF = 1e-12
-"""Of numbers that are but round-off: weights that change nothing, such as a bias before a mean is taken off."""
+ROUND_OFF = 1e-11
+"""Of numbers that are but round-off: weights that change nothing, such as a bias before a mean is taken off. Of their
+gradients, 1e-17 each, Adam makes steps that are 1e7 times as large, since it divides by 1e-7 at least."""
 
 MOST_REFUSED = 0.05
 """Of all programs."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from autodist.errors import StrategyError
-from autodist.graph import node_of
+from autodist.graph import data_inputs, node_of
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._synchronizers import given_to
 from autodist.kernels.replicate import ROWS_POINT, with_layers
@@ -79,7 +80,8 @@ def _with_begin_and_end(graph: DistributedGraph, handles: set[str]) -> Distribut
 def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool) -> DistributedGraph:
     """The step without the writes to other workers' parts; no node waits for these writes.
 
-    Zeros replace the gradients of those parts, which nothing may read.
+    Zeros replace the gradients of those parts, which nothing may read. What only waits for such a value, as the end of
+    the updates of all variables does, goes on without it.
 
     A step that trains nothing may need the whole variables: it is given copies of the parts.
 
@@ -88,7 +90,7 @@ def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool)
     """
     analysis, editor = graph.analyze(), graph.edit()
     gone = [name for name, write in analysis.writes.items() if any(handle in away for handle in write.handles)]
-    editor.stop_waiting(gone)
+    editor.stop_waiting([*gone, *(_computed_from(graph, away) if is_trained else ())])
     effects = tuple(effect for effect in graph.effects if effect not in set(gone))
     points = [node_of(tensor) for point in graph.points for tensor in (*point.synced, *point.local)]
     outputs = map(node_of, (*graph.outputs, *graph.local_outputs))
@@ -100,3 +102,12 @@ def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool)
             hint="give the variable another strategy: it is used in ways in which a replica can't take its part alone",
         )
     return graph.edited(editor, effects=effects)
+
+
+def _computed_from(graph: DistributedGraph, nodes: Iterable[str]) -> list[str]:
+    """All nodes with a value that is computed from those of these nodes."""
+    found = set(nodes)
+    for name in graph.index.order:
+        if not found.isdisjoint(map(node_of, data_inputs(graph.index.nodes[name]))):
+            found.add(name)
+    return sorted(found - set(nodes))
