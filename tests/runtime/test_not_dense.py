@@ -12,9 +12,9 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import UsageError
-from autodist.runtime.data import WorkerShares, shard_dataset
+from autodist.runtime.data import LocalArray, WholeArray, WorkerShares, shard_dataset
 
-from .programs import TWO
+from .programs import TWO, assert_same, everything
 
 X = np.random.default_rng(0).normal(size=(16, 5)).astype("float32") * (np.arange(5) < 3)
 Y = X.sum(1, keepdims=True)
@@ -77,14 +77,82 @@ def test_tensors_and_datasets_of_them(tensor, kind, remedy, dense):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
-def test_batches_of_different_numbers_of_rows():
-    """No worker drops what has no place in the batch."""
+def test_batches_of_different_numbers_of_rows(caplog):
+    """No worker drops what has no place in the batch: such elements come whole to all workers."""
     dataset = tf.data.Dataset.range(3).map(lambda k: (tf.ones([4, 2]), tf.ones([k + 4])))
     dataset = dataset.map(lambda x, y: (tf.reshape(x, [-1, 2]), y[: tf.shape(y)[0]]))
     dataset = dataset.map(lambda x, y: (tf.boolean_mask(x, x[:, 0] > 0), y))
-    taken = iter(shard_dataset(dataset, WorkerShares((1, 1), 1)))
-    assert [len(part) for part in next(taken)] == [2, 2]
-    with pytest.raises(UsageError, match="different numbers of rows in one element: 0: 4, 1: 5") as raised:
-        next(taken)
-    assert "tf.ensure_shape" in raised.value.hint
-    assert "drop_remainder=True" in raised.value.hint
+    for rank in range(2):
+        alike, *others = shard_dataset(dataset, WorkerShares((1, 1), rank))
+        assert [(len(part), type(part)) for part in alike] == [(2, LocalArray), (2, LocalArray)]
+        for rows, element in zip((5, 6), others, strict=True):
+            assert [(len(part), type(part)) for part in element] == [(4, WholeArray), (rows, WholeArray)]
+    assert caplog.text.count("different numbers of rows in one element: 0: 4, 1: 5") == 1, "the chief says it once"
+    assert "tf.ensure_shape" in caplog.text
+    assert "drop_remainder=True" in caplog.text
+
+
+class Means(keras.layers.Layer):
+    """The mean of each graph's nodes."""
+
+    def call(self, nodes, numbers):
+        return tf.math.segment_mean(nodes, numbers)
+
+
+def slices(*arrays, rows):
+    return tf.data.Dataset.from_tensor_slices(arrays if len(arrays) > 1 else arrays[0]).batch(rows)
+
+
+@pytest.mark.parametrize("strategy", ["AllReduce", "PSLoadBalancing"])
+def test_steps_of_elements_with_different_numbers_of_rows(strategy):
+    """Labelled and unlabelled examples; in the last elements, they happen to be as many."""
+    x, others = (np.random.default_rng(k).normal(size=(size, 5)).astype("float32") for k, size in enumerate((20, 34)))
+    labelled = slices(x, x.sum(1, keepdims=True), rows=4)
+    both = tf.data.Dataset.zip(labelled, slices(others, rows=7))
+    both = both.concatenate(tf.data.Dataset.zip(labelled, slices(others, rows=4)).take(2))
+    assert [(len(x), len(others)) for (x, _), others in both] == [(4, 7)] * 4 + [(4, 6)] + [(4, 4)] * 2
+
+    def program(scope):
+        with scope() as ad:
+            model = keras.Sequential([keras.Input([5]), keras.layers.Dense(3, "tanh"), keras.layers.Dense(1)])
+            optimizer = keras.optimizers.Adam(0.1)
+
+            @tf.function
+            def step(x, y, others):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(tf.square(model(x) - y)) + tf.math.reduce_std(model(others))
+                optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+                return loss
+
+            losses = [float(step(*labelled, others)) for labelled, others in (ad.shard(both) if ad else both)]
+        return losses, everything(model, optimizer)
+
+    assert_same(program, strategy=strategy)
+
+
+@pytest.mark.parametrize("strategy", ["AllReduce", "PSLoadBalancing"])
+def test_fit_of_graphs_that_are_packed_into_one(strategy):
+    """Each element has some graphs: their nodes, the graph of each node, and a label for each graph."""
+    random = np.random.default_rng(3)
+    sizes = random.integers(2, 6, 24)
+    nodes = [random.normal(size=(size, 3)).astype("float32") for size in sizes]
+    labels = np.array([part.mean() for part in nodes], "float32")
+
+    def packed():
+        for k in range(0, 24, 6):
+            yield (np.concatenate(nodes[k : k + 6]), np.repeat(np.arange(6), sizes[k : k + 6])), labels[k : k + 6]
+
+    spec = (tf.TensorSpec([None, 3]), tf.TensorSpec([None], tf.int64)), tf.TensorSpec([None])
+    data = tf.data.Dataset.from_generator(packed, output_signature=spec)
+    data = data.apply(tf.data.experimental.assert_cardinality(4))
+
+    def program(scope):
+        with scope():
+            features, numbers = keras.Input([3]), keras.Input([], dtype="int64")
+            sums = Means()(features, numbers)
+            model = keras.Model([features, numbers], keras.layers.Dense(1)(keras.layers.Dense(4, "tanh")(sums)))
+            model.compile(keras.optimizers.Adam(0.1), "mse", metrics=["mae"])
+            history = model.fit(data, epochs=3, verbose=0, shuffle=False).history
+        return history["loss"], history["mae"], everything(model, model.optimizer)
+
+    assert_same(program, strategy=strategy)

@@ -1,7 +1,6 @@
 """Labelled and unlabelled examples in batches of different lengths.
 
 Kind: data
-Refused: different numbers of rows
 """
 
 import keras
