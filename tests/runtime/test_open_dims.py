@@ -15,7 +15,7 @@ from .programs import run_distributed, run_plain
 
 RANDOM = np.random.default_rng(0)
 BATCH = 6
-WORDS = [RANDOM.integers(1, 20, 2 + k % 7) for k in range(5 * BATCH)]
+WORDS = [RANDOM.integers(1, 20, 2 + (k // 4) % 7) for k in range(5 * BATCH)]
 LABELS = RANDOM.integers(0, 2, len(WORDS))
 TAGS = [words % 3 for words in WORDS]
 
@@ -59,10 +59,12 @@ def fitted(scope, body, *, evaluates=True):
 
 @pytest.fixture(autouse=True)
 def doubles():
-    before = keras.config.floatx()
+    floats, policy = keras.config.floatx(), keras.config.dtype_policy()
     keras.config.set_floatx("float64")
+    keras.config.set_dtype_policy("float64")
     yield
-    keras.config.set_floatx(before)
+    keras.config.set_floatx(floats)
+    keras.config.set_dtype_policy(policy)
 
 
 LENGTHS = len({max(map(len, WORDS[k : k + BATCH])) for k in range(0, len(WORDS), BATCH)})
