@@ -293,3 +293,18 @@ def test_a_jacobian_of_each_example_is_returned(parts):
         return [tape.batch_jacobian(values, x)]
 
     check(step, [[batch(sum(parts))], [batch(sum(parts), 1)]], parts, w)
+
+
+@pytest.mark.parametrize("reduce", [MEAN, SUM], ids=["mean", "sum"])
+def test_a_product_with_the_hessian_forward_over_backward(reduce):
+    """The gradient itself is not used: forward differentiation asks it for its shape alone."""
+    w = tf.Variable([[1.0, 0.3], [0.7, -0.5]], name="w")
+
+    def step(x):
+        with tf.autodiff.ForwardAccumulator(w, tf.ones_like(w)) as forward:
+            gradient = by(w, lambda w: error(w, x), reduce)
+        found = forward.jvp(gradient)
+        w.assign_sub(0.02 * found)
+        return [found]
+
+    check(step, [[batch(9)], [batch(9, 1)]], (4, 0, 5), w)
