@@ -42,6 +42,7 @@ from autodist.graph.analysis import (
     StepAnalysis,
     VariableUse,
     Write,
+    gradients_of_statistics,
     reduction_of_met,
     takes_rows,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "draws_inside",
     "factors_of",
     "full_name",
+    "gradients_of_statistics",
     "has_loops_back",
     "is_aligned",
     "is_stateful",

@@ -222,3 +222,89 @@ def test_second_derivatives_of_a_sum_in_a_loop_are_those_of_one_device():
     w = tf.Variable([[1.0, 0.3], [2.0, -0.5]], name="w")
     ran = check(by_hessians(w, tf.reduce_sum), [[batch(8)]], (5, 3), w)
     assert np.abs(ran.variables["w"] - w.numpy()).max() > 1e-4
+
+
+def bent(w, x):
+    return tf.tanh(x * w + 0.3)
+
+
+def squares(w, x):
+    return tf.reduce_sum(bent(w, x) ** 2, 1)
+
+
+def statistics(w, x):
+    """Numbers of the whole batch: means, functions of them, and a sum."""
+    means = tf.reduce_mean(bent(w, x) ** 2, 0)
+    return tf.concat([tf.sqrt(means), tf.reduce_mean(squares(w, x))[None], tf.reduce_sum(bent(w, x), 0)[:1]], 0)
+
+
+def jacobian(source, values_of):
+    with tf.GradientTape() as tape:
+        tape.watch(source)
+        values = values_of()
+    return tape.jacobian(values, source)
+
+
+def along(source, values_of):
+    """The gradients of two weightings of the batch."""
+    return tf.vectorized_map(lambda v: by(source, lambda _: values_of() * v[0] + v[1]), tf.eye(2))
+
+
+JACOBIANS = {
+    "means": lambda w, x: jacobian(w, lambda: tf.reduce_mean(bent(w, x), 0)),
+    "sums": lambda w, x: jacobian(w, lambda: tf.reduce_sum(bent(w, x), 0)),
+    "statistics": lambda w, x: jacobian(w, lambda: statistics(w, x)),
+    "means by examples": lambda w, x: jacobian(x, lambda: tf.reduce_mean(bent(w, x), 0)),
+    "sums by examples": lambda w, x: jacobian(x, lambda: tf.reduce_sum(bent(w, x), 0)),
+    "statistics by examples": lambda w, x: jacobian(x, lambda: statistics(w, x)),
+    "rows": lambda w, x: jacobian(w, lambda: squares(w, x)),
+    "rows by examples": lambda w, x: jacobian(x, lambda: bent(w, x)),
+    "gradient of a mean": lambda w, x: jacobian(w, lambda: by(w, lambda w: squares(w, x))),
+    "gradient of a sum": lambda w, x: jacobian(w, lambda: by(w, lambda w: squares(w, x), SUM)),
+    "weightings": lambda w, x: along(w, lambda: squares(w, x)),
+    "weightings by examples": lambda w, x: along(x, lambda: squares(w, x)),
+}
+
+
+@pytest.mark.parametrize("name", JACOBIANS)
+def test_jacobians_of_what_is_computed_of_all_examples(name):
+    """A step goes on with them (Newton's method), and returns them: nothing is differentiated afterwards."""
+    w = tf.Variable([0.8, -0.4], name="w")
+
+    def step(x):
+        found = JACOBIANS[name](w, x)
+        w.assign_sub(0.02 * by(w, lambda w: squares(w, x)) + 0.01 * tf.reduce_mean(found))
+        return [found]
+
+    ran = check(step, [[batch(9)], [batch(9, 1)]], (4, 0, 5), w)
+    assert not ran.warnings
+
+
+@pytest.mark.parametrize("parts", [(4, 0, 5), (4, 4)])
+def test_a_jacobian_of_each_example_is_returned(parts):
+    """Alone: what TensorFlow's loop gives has its turns along the first dim, and the batch along the second."""
+    w = tf.Variable([[1.0, 0.3, 0.2], [0.7, -0.5, 0.1]], name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            values = tf.tanh(x @ w)
+        w.assign_sub(0.02 * by(w, lambda w: tf.tanh(x @ w) ** 2))
+        return [tape.batch_jacobian(values, x)]
+
+    check(step, [[batch(sum(parts))], [batch(sum(parts), 1)]], parts, w)
+
+
+@pytest.mark.parametrize("reduce", [MEAN, SUM], ids=["mean", "sum"])
+def test_a_product_with_the_hessian_forward_over_backward(reduce):
+    """The gradient itself is not used: forward differentiation asks it for its shape alone."""
+    w = tf.Variable([[1.0, 0.3], [0.7, -0.5]], name="w")
+
+    def step(x):
+        with tf.autodiff.ForwardAccumulator(w, tf.ones_like(w)) as forward:
+            gradient = by(w, lambda w: error(w, x), reduce)
+        found = forward.jvp(gradient)
+        w.assign_sub(0.02 * found)
+        return [found]
+
+    check(step, [[batch(9)], [batch(9, 1)]], (4, 0, 5), w)

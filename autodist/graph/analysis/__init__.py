@@ -7,6 +7,7 @@ from autodist.graph.analysis._reduction import Reduction, reduction_of_met
 from autodist.graph.analysis._roles import BareVariable, assign_roles
 from autodist.graph.analysis._step_analysis import StepAnalysis, Write
 from autodist.graph.analysis._uses import VariableUse, variable_uses
+from autodist.graph.analysis._vectorized_gradients import gradients_of_statistics
 
 __all__ = [
     "ROWLIKE",
@@ -17,6 +18,7 @@ __all__ = [
     "VariableUse",
     "Write",
     "assign_roles",
+    "gradients_of_statistics",
     "look_up_before_casting",
     "reduction_of_met",
     "sum_up_means",

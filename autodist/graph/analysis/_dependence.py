@@ -160,8 +160,10 @@ class BatchDependence:
         if self.scaling(tensor) not in (BatchScaling.ROWS, BatchScaling.SUBSET):
             return False
         shape, rows = tensor_shape(self.nodes, tensor), self._value(tensor)
-        if node_of(tensor) in self._backward or shape is None:
+        if shape is None:
             return True
+        if node_of(tensor) in self._backward:  # the gradients of a vectorized loop have its turns as dim 0
+            return shape[0] is None and shape.count(None) == 1
         if not isinstance(rows, Rows) or rows.position is not None or rows.dim != 0 or shape.count(None) > 1:
             return False  # carriers join along dim 0
         return rows.outer == 1 or (rows.outer is None and not rows.selected)

@@ -165,7 +165,7 @@ class Follower:
         if APART in call.node.attr:
             return _Found([_by_shape(shape) for shape in call.results])
         if RETURNED in call.node.attr:
-            return _Found([_by_shape(shape) or Kind.DATA for shape in call.results])
+            return _Found([_by_shape(shape) if _has_one_open_dim(shape) else Kind.DATA for shape in call.results])
         if SCALING_OF in call.node.attr:
             return _Found([_alike(self.value(call.node.attr[SCALING_OF].s.decode()))])
         if BY in call.node.attr:
@@ -319,6 +319,10 @@ def _by_turns(value: Value) -> Value:
 def _by_shape(shape: Shape) -> Value:
     """The batch in a result of a function known to keep examples apart: the dim of unknown size."""
     return Rows(shape.index(None), None, None) if shape is not None and None in shape else None
+
+
+def _has_one_open_dim(shape: Shape) -> bool:
+    return shape is not None and shape.count(None) == 1
 
 
 def _alike(value: Value) -> Value:

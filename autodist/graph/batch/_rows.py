@@ -21,7 +21,8 @@ BY = "_autodist_by"
 """NodeDef attribute of an IdentityN of a gradient and its source tensor: `graph/annotations/_by_tensors.py`."""
 
 RETURNED = "_autodist_returned"
-"""NodeDef attribute of the gradients of all iterations of a vectorized loop; later nodes treat them as data."""
+"""NodeDef attribute of the gradients of all iterations of a vectorized loop; later nodes treat them as data. Its value
+is the number of the differentiation, or -1."""
 
 SCALING_OF = "_autodist_extent_of"
 """NodeDef attribute that names a tensor whose batch a node's output has, where its op does not show it."""

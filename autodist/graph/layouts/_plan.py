@@ -123,7 +123,10 @@ class _Planner:
         order = tuple(name for name in self.order if name in ways)
         dtypes = {tensor: tensor_dtype(self.nodes, tensor) for tensor in exchanges}
         inputs = {name: tuple(map(_canonical, self._inputs(self.nodes[name]))) for name in order}
-        return BatchPlan(self.shapes, order, ways, exchanges, self.layouts, self.marks, dtypes, inputs, self.tiled)
+        # Of a gradient that is asked for its shape only, nothing is computed.
+        met = {self.analysis.marks[name].gradient for name in self.marks.keys() & ways.keys()}
+        marks = {name: layout for name, layout in self.marks.items() if self.analysis.marks[name].gradient in met}
+        return BatchPlan(self.shapes, order, ways, exchanges, self.layouts, marks, dtypes, inputs, self.tiled)
 
     # Forward: the way of each node -----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from autodist.graph import (
     StepAnalysis,
     TrainingGraph,
     data_inputs,
+    gradients_of_statistics,
     itemsize,
     node_of,
     reduction_of_met,
@@ -44,7 +45,7 @@ def warnings_of(
 def inexact_of(graph: TrainingGraph, demand: NodeDemand, gradient_reduction: str = "auto") -> tuple[str, ...]:
     """Differences from one device if each replica computes the loss of its own examples; see :func:`warnings_of`."""
     losses = (*_of_losses(graph, demand, gradient_reduction), *_of_sources(graph, demand), *_of_bent(graph, demand))
-    return (*losses, *_of_begins(graph, demand), *_of_values(graph, demand))
+    return (*losses, *_of_vectorized(graph, demand), *_of_begins(graph, demand), *_of_values(graph, demand))
 
 
 def notes_of(demand: NodeDemand, counted: Container[str] = (), variables: Iterable[str] = ()) -> tuple[str, ...]:
@@ -172,6 +173,17 @@ def _of_bent(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
             f"a gradient that the program defines itself, {place}, is not linear in what comes from the loss, or takes "
             "examples together, and each replica has the loss of its own part of the batch: gradients, and so weights, "
             "will differ from those of a single device"
+        )
+
+
+def _of_vectorized(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
+    """Gradients of many tensors at once, where these are means or other values of all examples, not of one each."""
+    names = (name for name in gradients_of_statistics(demand.analysis) if name in demand.replica)
+    for place, _ in _by_line(graph, demand, names):
+        yield (
+            f"a Jacobian, or gradients in `tf.vectorized_map`, {place}, are taken of values of all examples, and each "
+            "replica has those of its part of the batch: gradients, and so weights, will differ from those of a single "
+            "device"
         )
 
 
