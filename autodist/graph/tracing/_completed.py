@@ -1,4 +1,4 @@
-"""What flat nodes have to say, although functions said it: shapes, and that XLA has to compile them."""
+"""What TensorFlow leaves out of flat nodes, since functions say it: shapes, and that XLA has to compile them."""
 
 from __future__ import annotations
 
