@@ -1,4 +1,4 @@
-"""What TensorFlow leaves out of flat nodes, since functions say it: shapes, and that XLA has to compile them."""
+"""Completion of flat nodes: shapes of their results, and whether XLA has to compile them on CPUs."""
 
 from __future__ import annotations
 
