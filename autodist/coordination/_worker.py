@@ -19,16 +19,18 @@ class Worker(Member):
         steps_restored: Training steps of earlier attempts that a checkpoint has brought back.
         in_step: True while a step blocks on other workers, or this one connects to them, False between steps, None if
             unknown. With it the launcher tells a worker that waits for others from one that saves a model.
+        nothing_left: Whether a `fit` in a scope had no epochs left, as that of a training that has ended before.
         interruption: Where a requested end reaches the script.
         whereabouts: Where the workers wait for each other outside of steps.
     """
 
-    __slots__ = ("_exit_callbacks", "in_step", "interruption", "steps_restored", "whereabouts")
+    __slots__ = ("_exit_callbacks", "in_step", "interruption", "nothing_left", "steps_restored", "whereabouts")
 
     def __init__(self, environment: WorkerEnvironment, coordinator: CoordinatorClient | None = None) -> None:
         super().__init__(environment, coordinator)
         self.steps_restored = 0
         self.in_step: bool | None = None
+        self.nothing_left = False
         self.interruption = Interruption(self)
         self.whereabouts = WaitingNotes(self)
         self._exit_callbacks: list[Callable[[], None]] = []

@@ -8,6 +8,7 @@ from autodist.graph._constants import static_value
 from autodist.graph._editor import GraphEditor
 from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import (
+    COMPILED,
     ancestors,
     called_functions,
     constant_value,
@@ -75,6 +76,7 @@ from autodist.graph.updates import Domain, Obstacle, UpdateRegion, UpdateRegions
 __all__ = [
     "BRANCHES",
     "CALLS",
+    "COMPILED",
     "ID_DTYPE",
     "LOOPS",
     "MARK",

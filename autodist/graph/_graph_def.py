@@ -18,6 +18,9 @@ OWN_GRADIENT = "_autodist_own_gradient"
 """Attribute of a node whose gradient the program defines (`tf.custom_gradient`), whatever gradients its op and those
 before it have; names the nodes that it may flow to."""
 
+COMPILED = "_autodist_compiled"
+"""Attribute of a node that TensorFlow computes on a CPU only if XLA compiles it."""
+
 
 def split_tensor(tensor: str) -> tuple[str, int]:
     """``"a:1"`` to ``("a", 1)``, ``"a"`` to ``("a", 0)``, ``"^a"`` to ``("a", -1)``."""

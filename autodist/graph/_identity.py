@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from autodist.graph._graph_def import FROZEN, OWN_GRADIENT, called_functions, node_of, topological_order
+from autodist.graph._graph_def import COMPILED, FROZEN, OWN_GRADIENT, called_functions, node_of, topological_order
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
@@ -30,7 +30,8 @@ SCHEME = 2
 
 _VOLATILE = frozenset({
     "_class", "_forward_func_name", "_backward_func_name", "_gradient_op_type", "_user_specified_name",
-    "container", "resource_arg_unique_id", "seed", "seed2", "shared_name", "token", FROZEN, OWN_GRADIENT,
+    "container", "resource_arg_unique_id", "seed", "seed2", "shared_name", "token", COMPILED, FROZEN,
+    OWN_GRADIENT,
 })  # fmt: skip
 """Attributes that hold names with counters, seeds, or values, which are hashed separately."""
 

@@ -12,6 +12,7 @@ from autodist.errors import GraphError
 from autodist.garbage import garbage_waits
 from autodist.graph import TrainingGraph, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel, Layout, Pass, Preparation
+from autodist.kernels._compiled import Compiled
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel, extra_kernels, insert
 from autodist.kernels._place import Place
@@ -168,6 +169,8 @@ def _ours(
         # Workers ask for the nodes that are placed on another worker's device, which has no TensorFlow server.
         Requests(step),
         Prune(),
+        # What is left is where it will run. No kernel looks into calls.
+        Compiled(),
     )
 
 

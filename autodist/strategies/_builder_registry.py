@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,6 +13,7 @@ from autodist.strategies._builders import BUILDERS, Manual, StrategyBuilder
 from autodist.strategies._retargeted import Retargeted, is_of_another_cluster
 from autodist.strategies._strategy import Strategy
 from autodist.strategies.checks import check
+from autodist.strategies.synchronizers import synchronizers
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -26,6 +28,9 @@ BuilderInfo: TypeAlias = Registered
 StrategyLike: TypeAlias = "str | os.PathLike[str] | StrategyBuilder | Strategy"
 """The kinds of values that :func:`get` takes wherever a strategy is wanted."""
 
+
+_MISPLACED = re.compile(r"(?:is '|\.)(\w+)(?:', allowed: an object|` is unknown)")
+"""Names in messages about files that stand where something else is allowed."""
 
 _REGISTRY: Registry[StrategyBuilder] = Registry("strategy builder", StrategyBuilder, ENTRY_POINT_GROUP, BUILDERS)
 
@@ -54,11 +59,29 @@ def get(what: StrategyLike) -> StrategyBuilder | Strategy:
     builder = _REGISTRY.find(_REGISTRY.spelled(name)) if isinstance(what, str) else None
     if builder is not None:
         return _readable(instantiate(builder, arguments))
-    if text.endswith((".yml", ".yaml")):
-        return _readable(Manual(text))
-    if isinstance(what, os.PathLike) or text.endswith(".json") or os.sep in text:
-        return Strategy.load(text)
+    try:
+        if text.endswith((".yml", ".yaml")):
+            return _readable(Manual(text))
+        if isinstance(what, os.PathLike) or text.endswith(".json") or os.sep in text:
+            return Strategy.load(text)
+    except StrategyError as error:
+        raise _with_builder_hint(error) from error
     raise _unknown(name, text)
+
+
+def _with_builder_hint(error: StrategyError) -> StrategyError:
+    """A mistake of a file; if a builder is named where a synchronizer should be, its hint says what goes there."""
+    misplaced = (name for name in _MISPLACED.findall(error.message) if name not in synchronizers())
+    given = next(filter(names_builder, misplaced), None)
+    if given is None or error.hint is not None:
+        return error
+    name = _REGISTRY.spelled(given)
+    hint = (
+        f"`{name}` is a builder, which decides about all variables: `--strategy {name}`; a file says what each "
+        "variable has: a synchronizer (`PS` or `AllReduce`, in a plan `ps` or `all_reduce`), and a `partition` if it "
+        "has parts; `strategy.json` in the directory of a run shows what a builder has decided"
+    )
+    return StrategyError(error.message, hint=hint)
 
 
 def names_builder(text: str) -> bool:

@@ -140,7 +140,7 @@ def _report_once(worker: Worker) -> None:
 def _checked(ending: Ending, worker: Worker) -> Ending:
     """Turn success into an error if nothing was trained: copies of the script have only run side by side."""
     has_trained = worker.steps_taken > 0 or worker.steps_restored > 0
-    if ending.exit_code != 0 or has_trained or worker.interruption.is_taken:
+    if ending.exit_code != 0 or has_trained or worker.nothing_left or worker.interruption.is_taken:
         return ending
     if worker.world_size == 1:
         sys.stderr.write("warning: the script ended without a training step inside `autodist.scope()`\n")
@@ -149,7 +149,10 @@ def _checked(ending: Ending, worker: Worker) -> Ending:
         f"the script ended without a training step inside `autodist.scope()`: "
         f"{worker.world_size} copies of it ran side by side"
     )
-    hint = "build the model and call `fit` or the training step inside `with autodist.scope():`"
+    hint = (
+        "build the model and call `fit` or the training step inside `with autodist.scope():`; a loop that has no steps "
+        "left, since it goes on from a checkpoint, needs no run"
+    )
     say_last(_told(message, hint))
     return Ending.failed(FailureNote(message, hint=hint))
 

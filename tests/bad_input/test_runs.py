@@ -95,6 +95,13 @@ def test_script_that_never_trains(run):
     assert "without a training step" in result.text
 
 
+def test_a_training_with_no_epochs_left_ends_well(run):
+    fit = "model = make(); model.compile('sgd', 'mse'); model.fit(x, x[:, :1], epochs=2, initial_epoch=2)"
+    result = run(f"{HEAD}with autodist.scope():\n    {fit}\n")
+    assert result.exit_code == 0, result.text
+    assert "`fit` has no epochs left: it was to end with epoch 2" in result.text
+
+
 @pytest.mark.slow
 def test_fit_outside_of_any_scope(run):
     fit = "model.compile('sgd', 'mse'); model.fit(x, x[:, :1], verbose=0)\n"

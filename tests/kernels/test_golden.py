@@ -37,6 +37,7 @@ CASES = {
     "factors": (Factored(communicator="tcp"), 2, 1, True),
     "parts_at_replicas": ("Tiled(dims=('w=1', '*=whole'))", 2, 1, True),
     "rows_at_replicas": ("Tiled(dims=('table=0',))", 2, 1, True),
+    "compiled_on_cpus": ("AllReduce(communicator='tcp')", 2, 1, True),
     "asynchronous_servers": ("PSLoadBalancing(communicator='tcp', sync=False)", 2, 1, True),
 }
 
@@ -68,7 +69,20 @@ def lookup_step():
     return capture(step, [tf.TensorSpec([8], tf.int32)], VariableNames()).graph
 
 
-STEPS = {"rows_at_replicas": lookup_step}
+def grouped_step():
+    """A convolution of two groups of channels and its update."""
+    filters = tf.Variable(tf.ones([2, 2, 1, 2]), name="filters")
+
+    def step(images):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.nn.conv2d(images, filters, 1, "VALID"))
+        filters.assign_sub(tape.gradient(loss, filters))
+        return loss
+
+    return capture(step, [tf.TensorSpec([8, 3, 3, 2])], VariableNames()).graph
+
+
+STEPS = {"rows_at_replicas": lookup_step, "compiled_on_cpus": grouped_step}
 """Those that are not of the small step."""
 
 

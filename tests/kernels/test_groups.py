@@ -107,6 +107,37 @@ def test_groups_have_parts_of_the_batch_and_their_replicas_parts_of_weights(buil
             assert {(first, first + 1)} <= {point.members for point in points} <= {(first, first + 1), *gradients, None}
 
 
+def test_metrics_of_groups_are_those_of_one_device():
+    """Some add a sum to a variable where no gradient flows, which every group takes for the whole batch then."""
+    keras.utils.set_random_seed(0)
+    model, optimizer = dense(), keras.optimizers.SGD(0.05)
+    optimizer.build(model.trainable_variables)
+    metrics = [keras.metrics.SparseCategoricalAccuracy(), keras.metrics.MeanAbsoluteError()]
+    numbers = np.random.default_rng(0)
+    data = [[numbers.normal(size=(n, 12)).astype(np.float32), numbers.integers(0, 12, n)] for n in (8, 7)]
+
+    def step(x, labels):
+        with tf.GradientTape() as tape:
+            given = model(x, training=True)
+            loss = tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(labels, given))
+        weights = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        metrics[0].update_state(labels, given)
+        metrics[1].update_state(x, given)
+        return [metric.result() for metric in metrics]
+
+    variables = [*model.variables, *optimizer.variables, *(v for metric in metrics for v in metric.variables)]
+    begun = [v.numpy() for v in variables]
+    compiled = tf.function(step, reduce_retracing=True)
+    results = [[found.numpy() for found in compiled(*map(tf.constant, batch))] for batch in data]
+    for variable, value in zip(variables, begun, strict=True):
+        variable.assign(value)
+    with InProcessCluster(step, data[0], "Tiled(dims=('*dense/kernel=1', '*=whole'), groups=2)", FOUR) as cluster:
+        for batch, expected in zip(data, results, strict=True):
+            for found in cluster.step(*batch):
+                np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 def odd_numbers():
     body = [layers.Conv2D(5, 3, padding="same", activation="relu"), layers.Flatten()]
     head = [layers.Dense(13, activation="tanh"), layers.LayerNormalization(), layers.Dense(9), layers.Dense(7)]

@@ -230,3 +230,33 @@ def test_two_builders_of_one_name_are_an_error(install, name):
     for find in (builders, lambda: get("PSLoadBalancing")):
         with pytest.raises(StrategyError, match=f"two packages bring a strategy builder named `{name}`"):
             find()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "given"),
+    [
+        ("plan.yml", '"*": {PartitionedPS: {}}', "PartitionedPS"),
+        ("plan.yml", '"*": Tiled', "Tiled"),
+        (
+            "strategy.json",
+            '{"schema_version": 1, "graph": {"replicas": ["a:CPU:0"]}, "variables": [{"variable": "w", "shards": '
+            '[{"synchronizer": {"type": "PartitionedPS"}}]}]}',
+            "PartitionedPS",
+        ),
+    ],
+)
+def test_a_builder_in_place_of_a_synchronizer_is_told_from_one(tmp_path, name, text, given):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(StrategyError) as caught:
+        get(str(tmp_path / name))
+    assert caught.value.hint.startswith(
+        f"`{given}` is a builder, which decides about all variables: `--strategy {given}`"
+    )
+    assert "a synchronizer (`PS` or `AllReduce`, in a plan `ps` or `all_reduce`)" in caught.value.hint
+
+
+def test_mistakes_that_name_no_builder_have_no_hint_about_them(tmp_path):
+    (tmp_path / "plan.yml").write_text('"*": {AllReduce: {}}\n')
+    with pytest.raises(StrategyError, match="did you mean `all_reduce`") as caught:
+        get(str(tmp_path / "plan.yml"))
+    assert caught.value.hint is None

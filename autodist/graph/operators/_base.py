@@ -286,6 +286,7 @@ class Operator:
         draws_once: Whether it draws once for all examples, even where it gives a row for each.
         draws_in_order: Whether it draws the elements of its result in order, a fixed number for each value of a counter
             (as TensorFlow does on a CPU).
+        needs_compiler: Says of a node whether TensorFlow computes it on a CPU only if XLA compiles it.
     """
 
     name: str
@@ -325,3 +326,4 @@ class Operator:
     needs_rows: bool = False
     draws_once: bool = False
     draws_in_order: bool = False
+    needs_compiler: Callable[[Signature], bool] | None = None

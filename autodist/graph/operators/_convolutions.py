@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -27,6 +28,7 @@ from autodist.graph.operators._kinds import Kind, Linearity, Reducer
 
 _SPACE = ("h", "w", "v")
 _WINDOW = ("i", "j", "l")
+_RANK_OF_IMAGES = 4
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,27 @@ def _filter_gradient(signature: Signature) -> Expression | None:
     return Expression(found.sizes, (found.filter,), (found.image, sizes, found.result), summed, found.fixed)
 
 
+def _needs_compiler(image: int, filters: int) -> Callable[[Signature], bool]:
+    """Gradients for groups of channels, and volumes with groups or with channels first, have no kernel for CPUs.
+
+    Args:
+        image: The input that is the image, -1 for the result.
+        filters: The same for the filters.
+    """
+
+    def needs(signature: Signature) -> bool:
+        shapes = (*signature.inputs, signature.outputs[0])
+        known = _known(shapes[image], shapes[filters])
+        if known is None:
+            return False
+        first, is_volume = signature.text("data_format").startswith("NC"), len(known[0]) > _RANK_OF_IMAGES
+        is_gradient = -1 in (image, filters)
+        has_groups = known[0][1 if first else -1] != known[1][-2]
+        return (has_groups and (is_gradient or is_volume)) or (first and is_volume)
+
+    return needs
+
+
 def _input_gradient(signature: Signature) -> Expression | None:
     """The upstream gradient's spatial dims are taken whole: with strides, places of the image have different terms."""
     _, filters, upstream = signature.inputs
@@ -279,25 +302,45 @@ def _operator(name: str, describe: Describe) -> Operator:
     return Operator(name, Kind.CONVOLUTION, describe, needs_rows=True)
 
 
-def _product(name: str, describe: Describe | None, flops: Any, *, pads: bool = False) -> Operator:
+def _product(
+    name: str,
+    describe: Describe | None,
+    flops: Any,
+    *,
+    pads: bool = False,
+    needs_compiler: Callable[[Signature], bool] | None = None,
+) -> Operator:
     adapt = _padded_tile if pads else None
     alike: dict[str, Any] = {"linearity": Linearity.EACH, "reducer": Reducer.SUM, "needs_rows": True}
-    return Operator(name, Kind.CONVOLUTION, describe, adapt, flops=flops, **alike)
+    return Operator(name, Kind.CONVOLUTION, describe, adapt, flops=flops, needs_compiler=needs_compiler, **alike)
 
 
 _PER_IMAGE = "LRN Dilation2D ExtractImagePatches ExtractVolumePatches"
 _PER_CHANNEL = "ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea ScaleAndTranslate"
 
+_RESULT, _FILTERS, _IMAGES = _needs_compiler(0, 1), _needs_compiler(0, -1), _needs_compiler(-1, 1)
+
 OPERATORS = (
-    _product("Conv2D", _convolved, _flops, pads=True),
+    _product("Conv2D", _convolved, _flops, pads=True, needs_compiler=_RESULT),
     _product("DepthwiseConv2dNative", _convolved, _flops, pads=True),
-    _product("Conv3D", _by_image(0, channels=False), _flops),
-    _product("Conv2DBackpropFilter", _filter_gradient, _filter_gradient_flops, pads=True),
+    _product("Conv3D", _by_image(0, channels=False), _flops, needs_compiler=_RESULT),
+    _product(
+        "Conv2DBackpropFilter",
+        _filter_gradient,
+        _filter_gradient_flops,
+        pads=True,
+        needs_compiler=_FILTERS,
+    ),
     _product("DepthwiseConv2dNativeBackpropFilter", _filter_gradient, _filter_gradient_flops, pads=True),
-    _product("Conv3DBackpropFilterV2", None, _filter_gradient_flops),
-    _product("Conv2DBackpropInput", _input_gradient, _input_gradient_flops),
+    _product("Conv3DBackpropFilterV2", None, _filter_gradient_flops, needs_compiler=_FILTERS),
+    _product("Conv2DBackpropInput", _input_gradient, _input_gradient_flops, needs_compiler=_IMAGES),
     _product("DepthwiseConv2dNativeBackpropInput", _input_gradient, _input_gradient_flops),
-    _product("Conv3DBackpropInputV2", _by_image(2, channels=False, sizes_at=0), _input_gradient_flops),
+    _product(
+        "Conv3DBackpropInputV2",
+        _by_image(2, channels=False, sizes_at=0),
+        _input_gradient_flops,
+        needs_compiler=_IMAGES,
+    ),
     *(_operator(name, _pooled) for name in ("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D")),
     *(_operator(name, _by_image(0, 1, 2)) for name in ("MaxPoolGrad", "MaxPool3DGrad")),
     *(_operator(name, _by_image(1, sizes_at=0)) for name in ("AvgPoolGrad", "AvgPool3DGrad")),

@@ -28,6 +28,7 @@ from autodist.graph.operators import meaning
 from autodist.graph.tracing._apart import known_to_keep_apart
 from autodist.graph.tracing._batch_norm import mark_fused_batch_norms, synchronize_batch_norm
 from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
+from autodist.graph.tracing._completed import complete
 from autodist.graph.tracing._fixed_rank import settle_squeezed_dims, squeezing_known_dims
 from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph.tracing._hoist import hoist_reads
@@ -273,6 +274,7 @@ def _is_of_outputs(error: Exception) -> bool:
 
 def _simplify(flat: Any, tracing: Any, variables: Sequence[BareVariable]) -> None:
     """Make a flat graph simpler, and the same on all workers."""
+    complete(flat)
     embed_constants(flat, tracing)
     look_up_before_casting(flat)
     settle_squeezed_dims(flat)

@@ -121,6 +121,8 @@ class _Meetings:
 
     def _meeting(self, tensor: str, scaling: BatchScaling) -> str:
         """The value for the whole batch of a tensor of which each group has its own value."""
+        if scaling is BatchScaling.SAME:
+            return tensor  # no group's value depends on its examples, but perhaps on values of the whole batch
         node = self._nodes[node_of(tensor)]
         label = tensor.replace(":", "_")
         if scaling is BatchScaling.SUM and has_constant_part(self._analysis, tensor):
@@ -135,7 +137,7 @@ class _Meetings:
         if name in self._scalings:
             return name
         shape = tensor_shape(self._nodes, tensor)
-        if scaling is BatchScaling.SAME or (scaling in _ROWS and shape is not None and None in shape[1:]):
+        if scaling in _ROWS and shape is not None and None in shape[1:]:
             raise NoPlanError(f"groups of replicas have parts of the batch, which can't be put together in `{tensor}`")
         if scaling is BatchScaling.SHAPE:
             static = self._analysis.dependence.static_shape(tensor)
@@ -173,7 +175,8 @@ class _Meetings:
         changed = [t for t, to in zip(data_inputs(node), given, strict=True) if t != to]
         if not changed:
             return
-        if any(None in (tensor_shape(self._nodes, tensor) or (None,)) for tensor in changed):
+        shapes = [tensor_shape(self._nodes, tensor) for tensor in changed]
+        if any(shape is None or None in shape for shape in shapes):
             raise NoPlanError(f"groups of replicas have parts of the batch, and `{name}` takes rows of all of it")
         waits = [tensor for tensor in node.input if tensor.startswith("^")]
         self._editor.set_inputs(name, [*given, *waits])

@@ -108,9 +108,19 @@ class FitHooks:
                 stack.enter_context(_followed(bound.arguments, self._engine))
                 history = original(*bound.args, **bound.kwargs)
             self._engine.settle()
+            self._note_nothing_left(history, bound)
             return history
 
         return fit
+
+    def _note_nothing_left(self, history: Any, bound: inspect.BoundArguments) -> None:
+        """Note that a ``fit`` had no epochs left, as after a checkpoint of the last one: the run is no failure then."""
+        if history.epoch:
+            return
+        self._engine.worker.nothing_left = True
+        bound.apply_defaults()
+        if self._engine.worker.is_chief:
+            _LOG.info("`fit` has no epochs left: it was to end with epoch %d", bound.arguments["epochs"])
 
     def _save_at_end(self, arguments: dict[str, Any]) -> None:
         from autodist.runtime.keras._fit_callbacks import saving_at_end
