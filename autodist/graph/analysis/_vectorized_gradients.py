@@ -1,8 +1,8 @@
 """Gradients of many tensors at once, by ``tape.jacobian`` and ``tf.vectorized_map``: which of them replicas can't take.
 
-Of values of one example each (their losses, their outputs) a replica takes those of its examples. Of values of all
-examples (a vector of means over the batch, the gradient of the loss) it has only those of its part of the batch. If
-they are sums, results without rows add up. All others would have to be weighted, in the middle of the loop.
+A replica takes the gradients of values of one example each (their losses, their outputs) for its own examples. Values
+of all examples (a vector of means over the batch, the gradient of the loss) it has only for its part of the batch: if
+they are sums, results without rows add up; all others would have to be weighted, in the middle of the loop.
 """
 
 from __future__ import annotations

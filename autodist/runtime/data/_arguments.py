@@ -271,7 +271,7 @@ class ArgumentSplits:
         return replace(found, open_dims=self._open.of((key, found.split), found.declared, found.arrays, found.split))
 
     def traced(self, place: Any, arguments: Arguments, trace: Callable[[Arguments], _Step]) -> tuple[_Step, Arguments]:
-        """What a call is traced to with its open dims, and its arguments; without such dims where that is impossible.
+        """Trace a call with its open dims, or without them where that is impossible; return its arguments as well.
 
         Args:
             place: As for :meth:`of`.

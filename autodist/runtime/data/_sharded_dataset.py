@@ -27,8 +27,8 @@ from autodist.runtime.data._dealt_elements import BlocksRead, PassRead
 from autodist.runtime.data._declared import NOTHING_DECLARED, Declared
 from autodist.runtime.data._elements import which_are_batches
 from autodist.runtime.data._fingerprints import hashed_in_graph
-from autodist.runtime.data._own_parts import blocks_read, read_apart
 from autodist.runtime.data._random_maps import drawn_parts
+from autodist.runtime.data._read_apart import blocks_read, read_apart
 
 _LOG = logging.getLogger("autodist")
 _ALLOWED = ("auto", "batch", "element", "file")
