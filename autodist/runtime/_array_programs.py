@@ -95,7 +95,7 @@ class ArrayPrograms:
         if key in self._whole:
             return self._plain.run(plain)
         step, arguments = self._execution.steps[key], replace(arguments, split=self._split.get(key, arguments.split))
-        return step.captured.pack([_tensor(value) for value in self._execution.run(step, arguments, local=False)])
+        return step.result(self._execution.run(step, arguments, local=False))
 
     def _check(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if has_parts(args, kwargs) or self._convention.batch == "local":
@@ -237,9 +237,3 @@ def _readable(function: Callable[..., Any]) -> Callable[[tuple[Any, ...]], str]:
 
 def _name(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", function))
-
-
-def _tensor(value: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.convert_to_tensor(value)

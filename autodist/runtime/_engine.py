@@ -233,7 +233,7 @@ class Engine:
             self._first_steps.after_step(took_s, lambda strategy: self._change(strategy, key))
         if self._recorder is not None:
             self._recorder.step(values, self.worker.rank, self.close)
-        return step.captured.pack([_tensor(value) for value in values])
+        return step.result(values)
 
     def _step(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep:
         """The compiled step for a function and arguments of this kind; see :meth:`_compiled`."""
@@ -342,9 +342,3 @@ class Engine:
         """After an error, bring back the values that can be had without the other workers."""
         self.state.rescue()
         self.state.push_all_next()
-
-
-def _tensor(value: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.convert_to_tensor(value)

@@ -73,8 +73,7 @@ class SharedSteps:
             raise NotSharedError(error.message) from error
         take = functools.partial(self._step, function)
         step, arguments = self._splits.traced(("shared", function), arguments, take)
-        values = self._execution.run(step, arguments, local=False, trains=False)
-        return step.captured.pack([_tensor(value) for value in values])
+        return step.result(self._execution.run(step, arguments, local=False, trains=False))
 
     def _step(self, function: Callable[..., Any], arguments: Arguments) -> CompiledStep:
         key = ("shared", function, arguments.key)
@@ -121,9 +120,3 @@ def _sum(flags: Any) -> Any:
     import tensorflow as tf
 
     return tf.reduce_sum(flags)
-
-
-def _tensor(value: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.convert_to_tensor(value)

@@ -121,6 +121,12 @@ class CompiledStep:
         """
         return self._taken(lambda: list(self._callable(feeds.batch)(*feeds.values)))
 
+    def result(self, values: Sequence[Any]) -> Any:
+        """What the step returns to the program, made of the values that :meth:`run` gives."""
+        import tensorflow as tf
+
+        return self.captured.pack([tf.convert_to_tensor(value) for value in values])
+
     def running(self, nodes: Sequence[str], *, traced: bool = False) -> Any:
         """A function of the values of :meth:`feeds` that runs some nodes and nothing else, for a step of one replica.
 

@@ -1,6 +1,9 @@
 """What replicas can't share by rows is refused by name, and what the refusal says to do instead works."""
 
+import json
 import os
+import subprocess
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -14,6 +17,7 @@ import autodist
 from autodist.errors import UsageError
 from autodist.runtime.data import LocalArray, WholeArray, WorkerShares, shard_dataset
 
+from . import unlike_ends
 from .programs import TWO, assert_same, everything
 
 X = np.random.default_rng(0).normal(size=(16, 5)).astype("float32") * (np.arange(5) < 3)
@@ -156,3 +160,18 @@ def test_fit_of_graphs_that_are_packed_into_one(strategy):
         return history["loss"], history["mae"], everything(model, model.optimizer)
 
     assert_same(program, strategy=strategy)
+
+
+def test_only_the_last_elements_have_different_numbers_of_rows(tmp_path):
+    """Two workers and servers, which have the variables by then: all workers run Keras' own step for such elements."""
+    command = [sys.executable, "-m", "autodist", "run", unlike_ends.__file__, "--workers", "2"]
+    run = subprocess.run(
+        [*command, "--strategy", "PSLoadBalancing"], cwd=tmp_path, capture_output=True, text=True, timeout=240
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.count("different numbers of rows in one element: 0/0: 2, 0/1: 2, 1: 4") == 1, run.stderr
+    before, expected = unlike_ends.train(lambda dataset: dataset)
+    for found in (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)):
+        for start, one, other in zip(before, expected, found[1], strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+            assert np.abs(np.subtract(start, other)).max() > 1e-3

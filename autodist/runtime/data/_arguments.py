@@ -264,7 +264,7 @@ class ArgumentSplits:
         found = replace(arguments, split=split_by_rows(arguments, before))
         if found.split != before:
             self._found[key] = found.split
-            if self.num_replicas > 1 and found.large_wholes:
+            if self.num_replicas > 1 and any(found.split) and found.large_wholes:
                 _LOG.info("every replica gets the whole of %s, and its rows of the rest", found.large_wholes)
         if self.num_replicas > 1 and any(found.split):
             return found  # how replicas share a step is found out by the sizes of all dims but that of the batch

@@ -33,6 +33,7 @@ class LocalBatches:
         self._has_asynchronous = has_asynchronous
         self._datasets = 0
         self._has_warned = False
+        self._told: set[str] = set()
 
     def passes(self) -> DatasetPasses:
         """The callbacks for the loops over one more sharded dataset."""
@@ -50,7 +51,7 @@ class LocalBatches:
             return DatasetEnds(coordinator, f"{prefix}/{next(number)}", self._worker.rank, self._worker.world_size)
 
         is_alone = coordinator is None or self._worker.world_size == 1
-        return DatasetPasses(handed_out, None if is_alone else begin, self._check_ends_can_be_told)
+        return DatasetPasses(handed_out, None if is_alone else begin, self._check_ends_can_be_told, self._told)
 
     def _warn_of_lost_batch(self) -> None:
         if self._worker.is_chief and self._worker.world_size > 1 and not self._has_warned:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import GeneratorType
 from typing import Any, Literal
@@ -31,6 +31,7 @@ from autodist.runtime.data._random_maps import drawn_parts
 from autodist.runtime.data._read_apart import blocks_read, read_apart
 
 _LOG = logging.getLogger("autodist")
+_UNLIKE_ROWS = "unlike rows"
 _ALLOWED = ("auto", "batch", "element", "file")
 
 ShardBy = Literal["auto", "batch", "element", "file"]
@@ -44,11 +45,13 @@ class DatasetPasses:
         handed_out: Called with True before a loop over the dataset gets a batch, with False when the loop ends.
         begin: Makes the ends of a new pass; None where there is one worker only.
         check: Refuses strategies that don't allow parts of different lengths.
+        told: What was said already, and is said once for all datasets of a scope.
     """
 
     handed_out: Callable[[bool], None] = lambda _: None
     begin: Callable[[], DatasetEnds] | None = None
     check: Callable[[], None] = lambda: None
+    told: set[str] = field(default_factory=set)
 
 
 class ShardedDataset:
@@ -136,8 +139,8 @@ class ShardedDataset:
         """
         if self.may_end_alone:
             refuse_rows(element, self.split, rows)
-        if self._tells_of_whole:
-            self._tells_of_whole = False
+        if self._tells_of_whole and _UNLIKE_ROWS not in self._passes.told:
+            self._passes.told.add(_UNLIKE_ROWS)
             warn_of_rows(element, self.split, rows)
 
     def batches(self, dataset: Any = None) -> Iterator[Any]:

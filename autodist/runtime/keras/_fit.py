@@ -13,7 +13,7 @@ from autodist.errors import CaptureError, UsageError
 from autodist.graph import Patches
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
-from autodist.runtime.data import Declared, ShardedDataset
+from autodist.runtime.data import Declared, ShardedDataset, without_note
 from autodist.runtime.keras._dense_arrays import refuse_sparse_arrays
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit_position import FitFollower, FitPosition, without_optionals
@@ -261,7 +261,7 @@ class TrainFunction:
 
         def train(given: Any) -> Any:
             batch = without_optionals(given)
-            plain = functools.partial(self._plain_step, batch)
+            plain = functools.partial(self._plain_step, without_note(batch)[0])
             return self._engine.run_batch(self._step, self._arrays(batch), plain, declared=declared)
 
         try:
