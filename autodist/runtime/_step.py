@@ -122,7 +122,7 @@ class CompiledStep:
         return self._taken(lambda: list(self._callable(feeds.batch)(*feeds.values)))
 
     def result(self, values: Sequence[Any]) -> Any:
-        """What the step returns to the program, made of the values that :meth:`run` gives."""
+        """Make the step's result for the program, of the values that :meth:`run` gives."""
         import tensorflow as tf
 
         return self.captured.pack([tf.convert_to_tensor(value) for value in values])

@@ -58,7 +58,7 @@ def warn_of_rows(element: Any, split: Sequence[bool], rows: Sequence[int]) -> No
     """Say that replicas compute such elements whole; the arguments are as for :func:`refuse_rows`."""
     _LOG.warning(
         "%s. Every replica computes such an element whole, so more replicas do not make it faster. If one of these "
-        "tensors is no part of the batch, give it a fixed shape by `tf.ensure_shape`; if only the last batches of "
+        "tensors is not a part of the batch, give it a fixed shape by `tf.ensure_shape`; if only the last batches of "
         "datasets in `zip` differ, `batch(..., drop_remainder=True)` leaves them out",
         _of_unlike_rows(element, split, rows),
     )
