@@ -141,20 +141,10 @@ class NodeDemand:
             self._stack.extend((tensor, True) for tensor in data_inputs(self.analysis.nodes[name]))
 
     def _from_batch(self, mark: str) -> bool:
-        """Whether a mark has another value on each replica, or has to be joined along with one that has."""
-        if self.analysis.scaling(self.analysis.nodes[mark].input[0]) is not BatchScaling.CONSTANT:
-            return True
-        if mark not in self.analysis.marks:
-            return False
-        return self.analysis.marks[mark].part == "indices" and self._lengths_of_values.get(mark, 0) is None
-
-    @cached_property
-    def _lengths_of_values(self) -> dict[str, int | None]:
-        """By mark of indices, the rows of the values that belong to it, if these depend on the batch."""
-        marks = self.analysis.marks
-        values = {m.gradient: name for name, m in marks.items() if m.part == "values" and self._from_batch(name)}
-        lengths = {g: (tensor_shape(self.analysis.nodes, name) or (None,))[0] for g, name in values.items()}
-        return {name: lengths.get(m.gradient, 0) for name, m in marks.items() if m.part == "indices"}
+        """Whether a mark has another value on each replica; row numbers that all have alike are not joined."""
+        scaling = self.analysis.scaling(self.analysis.nodes[mark].input[0])
+        is_of_rows = mark in self.analysis.marks and self.analysis.marks[mark].part == "indices"
+        return scaling is not BatchScaling.CONSTANT and not (is_of_rows and scaling is BatchScaling.SAME)
 
     def _inexact(self, tensor: str) -> BatchScaling:
         """The scaling by which replicas' values of a tensor are joined to one that differs from that of one device."""

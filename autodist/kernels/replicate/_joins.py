@@ -172,11 +172,12 @@ class ReplicaJoins:
             mark = kinds["dense_shape"]
             self.out.identity(mark, self._source(mark, 0), tensor_dtype(self.analysis.nodes, mark))
         sparse = tuple(kinds[part] for part in ("values", "indices") if part in kinds)
-        shape = tensor_shape(self.analysis.nodes, sparse[0]) if sparse else None
-        if "indices" in kinds or (sparse and shape is not None and shape[:1] == (None,)):
+        if "indices" in kinds:
             self._join_sparse_gradient(receiver, sparse)
         elif sparse:  # of the same rows on all replicas
-            self._join_dense_gradient(receiver, sparse[0], shape)
+            shape = tensor_shape(self.analysis.nodes, sparse[0])
+            # What travels to a variable has its shape on all workers; what all workers get may have any.
+            self._join_dense_gradient(None if shape is None or None in shape else receiver, sparse[0], shape)
         if "left" in kinds:
             self._join_factors(receiver, (kinds["left"], kinds["right"]))
 

@@ -46,7 +46,7 @@ def with_positions(ad, rows):
     @ad.function
     def step(x, y):
         with tf.GradientTape() as tape:
-            embedded = tf.nn.embedding_lookup(words, x) + tf.nn.embedding_lookup(positions, rows())
+            embedded = tf.nn.embedding_lookup(words, x) + tf.nn.embedding_lookup(positions, rows(x))
             loss = mean_squared(y, tf.reduce_sum(tf.tanh(embedded), [1, 2])[:, None])
         optimizer.apply(tape.gradient(loss, [words, positions]), [words, positions])
         return loss
@@ -58,14 +58,20 @@ def with_positions(ad, rows):
 @case()
 def rows_of_no_batch(ad):
     """Rows that are the same for all examples, as positions of words are."""
-    with_positions(ad, lambda: tf.range(3))
+    with_positions(ad, lambda _: tf.range(3))
 
 
 @case()
 def rows_from_a_variable(ad):
     """The same, but not known when the step is traced."""
     chosen = tf.Variable([4, 0, 2], trainable=False, name="chosen")
-    with_positions(ad, lambda: tf.convert_to_tensor(chosen))
+    with_positions(ad, lambda _: tf.convert_to_tensor(chosen))
+
+
+@case()
+def rows_of_sizes(ad):
+    """The same, by the length of the examples."""
+    with_positions(ad, lambda x: tf.range(tf.shape(x)[-1]))
 
 
 @case()
