@@ -105,6 +105,10 @@ class FixedRowsError(CaptureError):
     """A training step that works for one number of rows only, so that replicas can't share its batch."""
 
 
+class OtherLengthsError(CaptureError):
+    """A step that is traced for batches of many lengths, of which a call has another one."""
+
+
 class GraphError(AutoDistError, ValueError):
     """A file of a training graph that can't be read or written; names the file."""
 

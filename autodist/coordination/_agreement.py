@@ -6,13 +6,14 @@ import itertools
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autodist.coordination._worker import Worker
 from autodist.error_text import said_by
-from autodist.errors import CaptureError, GraphError, TimedOut, UsageError
+from autodist.errors import AutoDistError, CaptureError, GraphError, TimedOut, UsageError
 
 if TYPE_CHECKING:  # launchers, and workers until they train, do without
     from autodist.graph import CapturedStep, Identity, TrainingGraph
@@ -55,7 +56,7 @@ class Agreement:
         coordinator = self.worker.coordinator
         if coordinator is None or self.worker.world_size == 1:
             return propose()
-        key = f"strategy/{self.scope}/{number}"
+        key = f"strategy/{self.scope}/{_numbered(number, captured)}"
         mine = _Seen.of(captured.graph, batch)
         if self.worker.is_chief:
             strategy = propose()
@@ -87,7 +88,7 @@ class Agreement:
         coordinator = self.worker.coordinator
         if coordinator is None or self.worker.world_size == 1:
             return
-        key = f"shared/{self.scope}/{number}"
+        key = f"shared/{self.scope}/{_numbered(number, captured)}"
         mine = _Seen.of(captured.graph, batch)
         if self.worker.is_chief:
             coordinator.put(key, mine.to_json().encode())
@@ -100,6 +101,25 @@ class Agreement:
                 hint="call `evaluate` and `predict` on all workers, or `scope(evaluation='whole')`",
             ) from error
         self._check_same(mine, _Seen.from_json(content.decode()))
+
+    @contextmanager
+    def failing_together(self, captured: CapturedStep) -> Iterator[None]:
+        """What is done for a step of many lengths fails on all workers if it does on one: they trace it otherwise then.
+
+        Raises:
+            CaptureError: It has failed.
+        """
+        if captured.lengths is None:
+            yield
+            return
+        reason = None
+        try:
+            yield
+        except Exception as error:  # whatever it is, the others wait for what this worker has to say
+            reason = error.message if isinstance(error, AutoDistError) else said_by(error)
+        reasons = [told for told in self.told_by_all("lengths", reason) if told is not None]
+        if reasons:
+            raise CaptureError(reasons[0])
 
     def told_by_all(self, about: str, own: Any) -> list[Any]:
         """Every worker's report about something, by rank, as JSON; all workers call this together."""
@@ -145,6 +165,11 @@ class Agreement:
             "workers",
             hint=SAME_DATA,
         )
+
+
+def _numbered(number: int, captured: CapturedStep) -> str:
+    """The number of a step; a step that can't be compiled for many lengths has it again when it is for its own."""
+    return str(number) if captured.lengths is None else f"{number}/lengths"
 
 
 SAME_DATA = (

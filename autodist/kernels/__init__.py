@@ -1,9 +1,11 @@
 """Kernels: the rewritings that turn G into what one worker runs, one concern each."""
 
+from autodist.kernels._any_length import for_any_length
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, Refresher, Serving, SyncPoint
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel
 from autodist.kernels._layout import Layout
+from autodist.kernels._length_numbers import Length
 from autodist.kernels._pipeline import KernelTiming, kernels_for, prepare, rewrite
 from autodist.kernels._place import Place
 from autodist.kernels._prune import Prune
@@ -37,6 +39,7 @@ __all__ = [
     "Kernel",
     "KernelTiming",
     "Layout",
+    "Length",
     "ParameterServers",
     "Place",
     "Prune",
@@ -48,6 +51,7 @@ __all__ = [
     "Serving",
     "SyncPoint",
     "SynchronizerKernel",
+    "for_any_length",
     "kernels_for",
     "prepare",
     "proxy_name",

@@ -97,12 +97,14 @@ class Compiler:
         Raises:
             StrategyError: The strategy does not fit it.
         """
+        agreement, number = self._steps.agreement, len(self.strategies)
         with self._worker.whereabouts.at("is tracing a new step"):
-            strategy = self._steps.agreement.strategy(
-                len(self.strategies), captured, self._fingerprint(arguments), lambda: self._propose(captured)
-            )
-            announce(strategy, captured, self._worker, len(self.strategies))
-            return self._commit(self._plan(captured, strategy))
+            with agreement.failing_together(captured):
+                batch = self._fingerprint(arguments)
+                strategy = agreement.strategy(number, captured, batch, lambda: self._propose(captured))
+                plan = self._plan(captured, strategy)
+            announce(strategy, captured, self._worker, number)
+            return self._commit(plan)
 
     def plan(self, captured: CapturedStep) -> SessionPlan | None:
         """Plan a step that has been traced, and that all workers know to be the same; nothing is changed by it.
@@ -207,8 +209,10 @@ class Compiler:
     def _bring_in_untrained(self, captured: CapturedStep, strategy: Strategy, batch: int | None) -> CompiledStep:
         """Bring in a step for which the strategy only says where it runs."""
         number = len(self._steps.strategies) - len(self.strategies)
-        self._steps.agreement.same(number, captured, batch)
-        step = self._steps.bring_in(captured, strategy, f"shared_{self._scope}_{number}")
+        with self._steps.agreement.failing_together(captured):
+            self._steps.agreement.same(number, captured, batch)
+            plan = self._steps.plan(captured, strategy, f"shared_{self._scope}_{number}")
+        step = self._steps.commit(plan)
         self._steps.barrier(f"compiled/{self._scope}/shared_{number}")
         return step
 
@@ -229,8 +233,12 @@ class Compiler:
             _check_trains(function, captured)
             self.check_parts(captured, arguments, local=local)
         except FixedRowsError as error:
+            if arguments.ties:
+                raise
             return self.capture_fixed(function, arguments, error, local=local)
         if captured.asking and not self._may_run_plainly:
+            if arguments.ties:
+                raise _of_asking(captured)
             try:
                 return self.capture_fixed(function, arguments, _of_asking(captured), local=local)
             except FixedRowsError as error:
@@ -320,8 +328,9 @@ class Compiler:
             synchronized_batch_norm=self._convention.batch_norm == "synchronized",
             rows=None if arguments.has_open_rows else rows,
             fixed=fixed is not None,
+            lengths=arguments.lengths,
         )
-        return replace(captured, graph=captured.graph.with_batch_size(rows))
+        return captured.with_batch_size(rows)
 
     def _check_shared(self, captured: CapturedStep) -> None:
         import tensorflow as tf

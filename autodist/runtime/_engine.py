@@ -238,7 +238,10 @@ class Engine:
     def _step(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep:
         """The compiled step for a function and arguments of this kind; see :meth:`_compiled`."""
         known = self._known(function, arguments, local)
-        return self._new_step(function, arguments, local) if known is None else known
+        if known is None:
+            return self._new_step(function, arguments, local)
+        known.captured.check_lengths([array.shape for array in arguments.arrays])
+        return known
 
     @old_objects_stay()
     def _new_step(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep:

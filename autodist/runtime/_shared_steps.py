@@ -84,6 +84,7 @@ class SharedSteps:
         if not self._execution.is_settled:
             self._execution.settle()
         step = self._execution.steps[key]
+        step.captured.check_lengths([array.shape for array in arguments.arrays])
         try:
             self._compiler().check_parts(step.captured, arguments, local=False)
         except CaptureError as error:

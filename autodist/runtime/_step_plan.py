@@ -5,18 +5,19 @@ Nothing happens while it is planned, so a step that can't be planned leaves ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from autodist.errors import StrategyError
-from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph
-from autodist.kernels import DistributedGraph, Layout, kernels_for, prepare, rewrite
+from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph, node_of
+from autodist.kernels import DistributedGraph, Layout, Length, for_any_length, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime.state import Placements, whole_name
 from autodist.strategies import Strategy, needs_servers
 
 Observer: TypeAlias = Callable[[str, DistributedGraph], None]
+_Prepared: TypeAlias = tuple[TrainingGraph, Strategy]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class PlannedStep:
         graph: The step as rewritten for this worker.
         written: The variables that it changes.
         prefix: Its name in the session.
+        others: `training` and `prepared` for the other lengths for which it was traced.
         revision: How often it was rewritten again because later steps have moved variables.
     """
 
@@ -64,6 +66,7 @@ class PlannedStep:
     graph: DistributedGraph
     written: tuple[str, ...]
     prefix: str
+    others: tuple[_Prepared, ...] = ()
     revision: int = 0
 
     @property
@@ -123,13 +126,14 @@ def plan_step(
         StrategyError: The strategy does not fit the step, or the steps before it.
     """
     with_parts = before.placements.with_known_parts(strategy, captured.graph)
-    training, prepared = prepare(captured.graph, with_parts)
+    (training, prepared), *others = _prepared(captured, with_parts)
     written = tuple(written_by(training))
     if setting.spec.world_size > 1:
         before.placements.check(prepared, training, written)
     layout = replace(_layout(before, strategy, setting), groups=with_parts.groups_of_replicas)
-    graph = _rewritten(training, prepared, layout, prefix, before.placements, setting)
-    step = PlannedStep(captured, strategy, training, prepared, graph, written, prefix)
+    variants = ((training, prepared), *others)
+    graph = _rewritten(variants, _lengths(captured), layout, prefix, before.placements, setting)
+    step = PlannedStep(captured, strategy, training, prepared, graph, written, prefix, tuple(others))
     known, placements = before.wholes, before.placements.after(strategy, captured.graph, prepared, training)
     moved = [name for name in before.placements.newly_served(prepared, training) if name in known]
     recut = [name for name in _wholes_in_new_parts(training, known) if name in known.values()]
@@ -153,8 +157,48 @@ def _layout(before: SessionPlan, strategy: Strategy, setting: Setting) -> Layout
     return Layout.of(strategy, setting.spec, setting.rank, server=server)
 
 
+def _prepared(captured: CapturedStep, strategy: Strategy) -> list[_Prepared]:
+    """The parts that a strategy makes of a step, for each of the lengths for which it was traced."""
+    others = () if captured.lengths is None else captured.lengths.graphs
+    return [prepare(graph, strategy) for graph in (captured.graph, *others)]
+
+
+def _lengths(captured: CapturedStep) -> list[Length]:
+    """The lengths for which a step was traced; none if it was for shapes."""
+    if captured.lengths is None:
+        return []
+    inputs = [graph.inputs for graph in (captured.graph, *captured.lengths.graphs)]
+    found = []
+    for dims in captured.lengths.dims:
+        argument, dim = dims[0]
+        sizes = [(given[argument].shape or ())[dim] or 0 for given in inputs]
+        found.append(Length(tuple(sizes), tuple((node_of(inputs[0][a].tensor), d) for a, d in dims)))
+    return found
+
+
 def _rewritten(
-    training: TrainingGraph, prepared: Strategy, layout: Layout, name: str, placements: Placements, setting: Setting
+    variants: Sequence[_Prepared],
+    lengths: Sequence[Length],
+    layout: Layout,
+    name: str,
+    placements: Placements,
+    setting: Setting,
+) -> DistributedGraph:
+    first = _rewritten_for(*variants[0], layout, name, placements, setting, setting.observe(name))
+    if len(variants) == 1:
+        return first
+    others = [_rewritten_for(*one, layout, name, placements, setting, None) for one in variants[1:]]
+    return for_any_length([first, *others], lengths)
+
+
+def _rewritten_for(
+    training: TrainingGraph,
+    prepared: Strategy,
+    layout: Layout,
+    name: str,
+    placements: Placements,
+    setting: Setting,
+    observer: Observer | None,
 ) -> DistributedGraph:
     kernels = kernels_for(
         training,
@@ -166,7 +210,6 @@ def _rewritten(
         placement=placements.known((v.name for v in training.variables), layout),
         updates_in_turn=setting.updates_in_turn,
     )
-    observer = setting.observe(name)
     if observer is not None:
         observer("prepared", DistributedGraph.of(training, layout))
     return rewrite(training, layout, kernels, observer)[0]
@@ -178,11 +221,14 @@ def _again(step: PlannedStep, placements: Placements, *, is_recut: bool, server:
     if is_recut:
         graph = step.captured.graph
         with_parts = placements.with_known_parts(step.strategy, graph)
-        training, prepared = prepare(graph, with_parts)
-        step = replace(step, training=training, prepared=prepared, written=tuple(written_by(training)))
+        (training, prepared), *others = _prepared(step.captured, with_parts)
+        written = tuple(written_by(training))
+        step = replace(step, training=training, prepared=prepared, written=written, others=tuple(others))
         layout = replace(layout, groups=with_parts.groups_of_replicas)
     step = replace(step, revision=step.revision + 1)
-    return replace(step, graph=_rewritten(step.training, step.prepared, layout, step.name, placements, setting))
+    variants = ((step.training, step.prepared), *step.others)
+    lengths = _lengths(step.captured)
+    return replace(step, graph=_rewritten(variants, lengths, layout, step.name, placements, setting))
 
 
 def _wholes_in_new_parts(training: TrainingGraph, known: dict[str, str]) -> Iterable[str]:

@@ -6,11 +6,13 @@ from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
 from autodist.graph.tracing._fixed_rank import refuse_left_out_rows
 from autodist.graph.tracing._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph.tracing._hoist import argument_aliases
+from autodist.graph.tracing._lengths import Lengths
 from autodist.graph.tracing._source_lines import said_in_tracing
 
 __all__ = [
     "SOURCE_GRAPH",
     "CapturedStep",
+    "Lengths",
     "NoGradientError",
     "VariableNames",
     "argument_aliases",

@@ -33,6 +33,7 @@ from autodist.graph.tracing._fixed_rank import settle_squeezed_dims, squeezing_k
 from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph.tracing._hoist import hoist_reads
 from autodist.graph.tracing._inline import inline_calls
+from autodist.graph.tracing._lengths import Lengths, Shapes
 from autodist.graph.tracing._outputs import outputs_of
 from autodist.graph.tracing._refusals import (
     JoinInsideError,
@@ -41,6 +42,7 @@ from autodist.graph.tracing._refusals import (
     refuse_second_derivatives,
 )
 from autodist.graph.tracing._row_counts import RowCounts, answers_matter, noticing_row_counts, refuse_fixed_rows
+from autodist.graph.tracing._shapes_for_lengths import with_shapes
 from autodist.graph.tracing._source_lines import SOURCE_GRAPH, SourceLines
 from autodist.graph.tracing._tables import Table, embed_tables, lookups_with_shapes, read_table, refuse_changes
 from autodist.graph.tracing._unrolled_ranges import draws_by_order, unrolling_ranges
@@ -61,6 +63,7 @@ def capture(
     synchronized_batch_norm: bool = False,
     rows: int | None = None,
     fixed: bool = False,
+    lengths: Lengths | None = None,
 ) -> CapturedStep:
     """Trace `step` and describe what it does.
 
@@ -73,6 +76,7 @@ def capture(
             only the layers with ``synchronized=True``.
         rows: How many rows the batch has; None if tracing for one device would not know it either.
         fixed: Whether to trace it for just the number of rows that the specs have, not for any.
+        lengths: The sizes of dims that the specs leave open besides the rows, to describe it for such lengths.
 
     Raises:
         NoGradientError: It differentiates nothing, and can't be captured either.
@@ -99,7 +103,10 @@ def capture(
             return _traced(step, specs, names, synchronized_batch_norm, RowCounts(rows))
         return _trace(step, specs, names, split, synchronized_batch_norm, rows)
 
-    described = partial(_described, names=names, split=split, synchronized_batch_norm=synchronized_batch_norm)
+    def described(concrete: Any, marked: list[Any]) -> CapturedStep:
+        describe = partial(_described, concrete, marked, names, split, synchronized_batch_norm)
+        return describe(None) if lengths is None else lengths.described(describe, split)
+
     first = traced()
     trace_s = time.perf_counter() - started
     captured, asked = _captured(first, traced, described, is_open=rows is not None and not fixed)
@@ -140,8 +147,9 @@ def _described(
     names: VariableNames,
     split: Sequence[bool],
     synchronized_batch_norm: bool,
+    shapes: Shapes | None,
 ) -> CapturedStep:
-    """Describe a traced step; which arguments are split is as for :func:`capture`."""
+    """Describe a traced step, for arguments of some shapes if there are any; what is split is as for :func:`capture`."""
     tracing = concrete.graph
     num_arguments = len(tracing.inputs) - len(tracing.captures)
     lines = SourceLines(tracing)
@@ -158,6 +166,9 @@ def _described(
     _simplify(flat, tracing, bare)
     filling = embed_tables(flat, tables)
     inputs = tuple(_step_input(*given) for given in zip(tracing.inputs[:num_arguments], split, strict=True))
+    if shapes is not None:
+        inputs = tuple(replace(given, shape=shape) for given, shape in zip(inputs, shapes, strict=True))
+        flat = with_shapes(flat, {node_of(given.tensor): given.shape for given in inputs})
     batch = [node_of(argument.tensor) for argument in inputs if argument.split]
     analysis = StepAnalysis(flat, [v.handle for v in bare], batch)
     if sum_up_means(analysis):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autodist.errors import FixedRowsError
+from autodist.errors import FixedRowsError, OtherLengthsError
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.tracing._frozen import FrozenValues
 from autodist.graph.tracing._source_lines import SourceLines
@@ -40,6 +40,36 @@ class VariableNames:
 
 
 @dataclass(frozen=True)
+class ServedLengths:
+    """The lengths of sequences that one trace serves, if it is rewritten alike for all that it is described for.
+
+    Attributes:
+        graphs: The step as described for other lengths.
+        dims: By length, the arguments and their dims that have it.
+        least: By length, the shortest.
+        most: By length, the longest.
+    """
+
+    graphs: tuple[TrainingGraph, ...]
+    dims: tuple[tuple[tuple[int, int], ...], ...]
+    least: tuple[int, ...]
+    most: tuple[int, ...]
+
+    def serve(self, shapes: Sequence[Sequence[int]]) -> bool:
+        """Whether arguments of these shapes have such lengths.
+
+        Example:
+            >>> ServedLengths((), (((0, 1),),), least=(2,), most=(11,)).serve([(8, 12)])
+            False
+        """
+        sizes = ({shapes[argument][dim] for argument, dim in dims} for dims in self.dims)
+        return all(
+            len(found) == 1 and least <= min(found) <= most
+            for found, least, most in zip(sizes, self.least, self.most, strict=True)
+        )
+
+
+@dataclass(frozen=True)
 class CapturedStep:
     """A training step, traced.
 
@@ -53,6 +83,8 @@ class CapturedStep:
             get a number and trace a different step.
         tables: The lookup tables that it reads.
         reason: Why it was traced for one number of rows; None if it was for any.
+        lengths: The lengths of its arguments that it was traced for; None if these have the shapes of its inputs, or
+            any on one device.
     """
 
     graph: TrainingGraph
@@ -63,6 +95,23 @@ class CapturedStep:
     asking: tuple[str, ...] = field(default=(), compare=False)
     tables: tuple[Table, ...] = field(default=(), compare=False)
     reason: FixedRowsError | None = field(default=None, compare=False)
+    lengths: ServedLengths | None = field(default=None, compare=False)
+
+    def with_batch_size(self, rows: int | None) -> CapturedStep:
+        """The same step, captured for a batch of this many examples."""
+        graph, lengths = self.graph.with_batch_size(rows), self.lengths
+        if lengths is not None:
+            lengths = replace(lengths, graphs=tuple(other.with_batch_size(rows) for other in lengths.graphs))
+        return replace(self, graph=graph, lengths=lengths)
+
+    def check_lengths(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Check that it serves arguments of these shapes, if it was traced for many lengths.
+
+        Raises:
+            OtherLengthsError: It does not.
+        """
+        if self.lengths is not None and not self.lengths.serve(shapes):
+            raise OtherLengthsError(f"lengths of {self.lengths.least} to {self.lengths.most} only are known to do alike")
 
     def line_of(self, name: str) -> str:
         """``file:line`` of the user's code that a node comes from."""

@@ -1,8 +1,4 @@
-"""Lengths: the shapes of a step that was traced with open dims, for batches whose dims have certain sizes.
-
-How replicas share a step is found out by the sizes of all dims but that of the batch. A step that was traced for any
-length is described for some length here, as if it had been traced for that one.
-"""
+"""The shapes of all tensors of a step that was traced with open dims, for arguments whose dims have certain sizes."""
 
 from __future__ import annotations
 
@@ -11,15 +7,30 @@ from typing import Any
 
 from autodist.errors import CaptureError
 from autodist.graph._function_bodies import FunctionBodies
-from autodist.graph._graph_def import called_functions, data_inputs, output_shape, split_tensor, tensor_shape
+from autodist.graph._graph_def import (
+    called_functions,
+    data_inputs,
+    node_of,
+    output_shape,
+    output_types,
+    split_tensor,
+    tensor_name,
+    tensor_shape,
+    topological_order,
+)
 from autodist.graph._inferred_shapes import inferred_shapes
-from autodist.graph.operators import LOOPS
+from autodist.graph.operators import LOOPS, Kind, is_kind
+from autodist.graph.tracing._list_lengths import Body, Shape, may_grow, stacked_shapes
 
-Shape = tuple[int | None, ...] | None
 _SHAPES = "_output_shapes"
+_GIVEN = "autodist_given_"
+_ROWS = (10007, 10009)
+"""Numbers of rows that no other size is taken for: dims that are not the same for both depend on the rows."""
+_MOST_ROUNDS = 12
+"""How often shapes are inferred again, since TensorFlow's inference does not see into loops and variables."""
 
 
-def with_lengths(flat: Any, sizes: Mapping[str, Sequence[int | None]]) -> Any:
+def with_shapes(flat: Any, sizes: Mapping[str, Shape]) -> Any:
     """A copy of a flat graph, with the shapes of all tensors for inputs of these shapes.
 
     Args:
@@ -27,72 +38,211 @@ def with_lengths(flat: Any, sizes: Mapping[str, Sequence[int | None]]) -> Any:
         sizes: By name of a placeholder, its shape.
 
     Raises:
-        CaptureError: The shape of a tensor has two open dims or more even so: one is not that of the batch.
+        CaptureError: The shape of some tensor can't be told.
+        ValueError: TensorFlow refuses these shapes: they do not fit each other.
     """
+    found, other = (_with_rows(flat, sizes, rows) for rows in _ROWS)
+    _check(found)
+    _join(found.node, other.node)
+    for one, its in zip(found.library.function, other.library.function, strict=True):
+        _join(one.node_def, its.node_def)
+        for number, argument in one.arg_attr.items():
+            _join_shapes(argument, its.arg_attr[number])
+    return found
+
+
+def _with_rows(flat: Any, sizes: Mapping[str, Shape], rows: int) -> Any:
+    """A copy of a graph, with its shapes for a number of rows."""
     copy = type(flat)()
     copy.CopyFrom(flat)
-    _infer(copy.node, copy, sizes)
-    nodes = {node.name: node for node in copy.node}
-    _infer_in_functions(nodes, copy)
+    known = {name: shape and tuple(rows if n is None else n for n in shape) for name, shape in sizes.items()}
+    _Shapes(copy).infer({node.name: node for node in copy.node}, known)
     return copy
 
 
-def _infer_in_functions(nodes: Mapping[str, Any], graph_def: Any) -> None:
-    """Give the nodes of functions the shapes for the arguments with which they are called."""
-    definitions = {function.signature.name: function for function in graph_def.library.function}
-    for node in nodes.values():
-        for called in called_functions(node):
-            definition = definitions.get(called.name)
-            if definition is None:
-                continue
-            given = data_inputs(node)[-len(definition.signature.input_arg) :]
-            arguments = [argument.name for argument in definition.signature.input_arg]
-            shapes = {a: tensor_shape(nodes, t) for a, t in zip(arguments, given, strict=True)}
-            _infer_in(definition, graph_def, {a: shape for a, shape in shapes.items() if shape is not None})
+def _join(nodes: Iterable[Any], others: Iterable[Any]) -> None:
+    """Open the dims of nodes that depend on the number of rows."""
+    for node, other in zip(nodes, others, strict=True):
+        _join_shapes(node, other)
+        if node.op == "Placeholder":
+            _open(node.attr["shape"].shape, other.attr["shape"].shape)
 
 
-def _infer_in(definition: Any, graph_def: Any, sizes: Mapping[str, Sequence[int | None]]) -> None:
-    bodies = FunctionBodies(graph_def)
-    body = bodies.nodes(definition.signature.name)
-    _infer(body.values(), graph_def, sizes)
-    for number, argument in enumerate(definition.signature.input_arg):
-        shapes = definition.arg_attr[number].attr[_SHAPES].list.shape
-        del shapes[:]
-        shapes.add().CopyFrom(body[argument.name].attr["shape"].shape)
-    for node in definition.node_def:
-        node.attr[_SHAPES].CopyFrom(body[node.name].attr[_SHAPES])
-    _infer_in_functions(body, graph_def)
+def _join_shapes(one: Any, other: Any) -> None:
+    for mine, its in zip(one.attr[_SHAPES].list.shape, other.attr[_SHAPES].list.shape, strict=True):
+        _open(mine, its)
 
 
-def _infer(nodes: Iterable[Any], source: Any, sizes: Mapping[str, Sequence[int | None]]) -> None:
-    """Give nodes the shapes that TensorFlow infers where some placeholders have these; they are changed in place.
+def _open(shape: Any, other: Any) -> None:
+    for mine, its in zip(shape.dim, other.dim, strict=True):
+        mine.size = mine.size if mine.size == its.size else -1
+
+
+def _check(graph_def: Any) -> None:
+    """Check that the shapes of all tensors are known, where rows are, but for those that depend on data.
+
+    Else an open dim would be taken for the rows, and be some length that TensorFlow can't infer.
 
     Raises:
-        CaptureError: Some tensor has two open dims.
+        CaptureError: One is not.
     """
-    known = {node.name: node for node in nodes}
-    loops = {name: _loop_shapes(node, known) for name, node in known.items() if node.op in LOOPS}
-    graph_def = type(source)(versions=source.versions, library=source.library)
-    for name, node in known.items():
-        if name in sizes:
-            _set(node.attr["shape"].shape, sizes[name])
-        made = graph_def.node.add()
-        made.CopyFrom(node)
-        made.attr.pop(_SHAPES, None)
-        if name in loops and all(shape is None for shape in loops[name]):
-            made.attr["output_shapes"].list.SetInParent()
-            del made.attr["output_shapes"].list.shape[:]
-    for name, shapes in inferred_shapes(graph_def).items():
-        node = known[name]
-        before = [output_shape(node, k) for k in range(len(shapes))]
-        _note(node, [_sharper(one, other) for one, other in zip(shapes, before, strict=True)])
+    nodes = {node.name: node for node in graph_def.node}
+    depends: set[str] = set()
+    for name in topological_order(nodes):
+        node = nodes[name]
+        shapes = [output_shape(node, k) for k in range(len(output_types(node)))]
+        if not any(shape is None or None in shape for shape in shapes):
+            continue
+        is_source = is_kind(node.op, Kind.OTHER) or is_kind(node.op, Kind.SHAPE)
+        if not is_source and not any(node_of(t) in depends for t in data_inputs(node)):
+            raise CaptureError(f"TensorFlow does not infer the shape of op `{name}` ({node.op}) from lengths")
+        depends.add(name)
+
+
+class _Shapes:
+    """Infers the shapes of a graph and of the functions that it calls, which are changed.
+
+    Args:
+        graph_def: The graph.
+    """
+
+    def __init__(self, graph_def: Any) -> None:
+        self._source = graph_def
+        self._functions = {function.signature.name: function for function in graph_def.library.function}
+        self._bodies = FunctionBodies(graph_def)
+        self._inferred: dict[tuple[str, tuple[Shape, ...]], dict[str, Any]] = {}
+        self._may_grow = may_grow(graph_def)
+
+    def infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Shape]) -> None:
+        """Give nodes the shapes that TensorFlow infers where some placeholders have these; functions as well."""
+        self._infer(nodes, sizes)
+        for node in nodes.values():
+            for called in called_functions(node):
+                if called.name in self._functions:
+                    self._keep(called.name, self._body(called.name, _arguments(node, nodes)))
+
+    def _keep(self, function: str, body: Mapping[str, Any]) -> None:
+        """Write the shapes of a body into its definition."""
+        definition = self._functions[function]
+        for number, argument in enumerate(definition.signature.input_arg):
+            listed = definition.arg_attr[number].attr[_SHAPES].list.shape
+            del listed[:]
+            listed.add().CopyFrom(body[argument.name].attr["shape"].shape)
+        for node in definition.node_def:
+            node.attr[_SHAPES].CopyFrom(body[node.name].attr[_SHAPES])
+
+    def _body(self, function: str, given: Sequence[Shape]) -> dict[str, Any]:
+        """The nodes of a function with the shapes for the arguments with which it is called.
+
+        Raises:
+            CaptureError: It was called with others as well.
+        """
+        arguments = self._bodies.arguments(function)
+        key = function, tuple(given[-len(arguments) :])
+        if key not in self._inferred:
+            body = {}
+            for name, node in self._bodies.nodes(function).items():
+                body[name] = type(node)()
+                body[name].CopyFrom(node)
+            self.infer(body, {a: s for a, s in zip(arguments, key[1], strict=True) if s is not None})
+            self._inferred[key] = body
+        return self._inferred[key]
+
+    def _infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Shape]) -> None:
+        loops = {name: _loop_shapes(node, nodes) for name, node in nodes.items() if node.op in LOOPS}
+        graph_def = type(self._source)(versions=self._source.versions, library=self._source.library)
+        for name, node in nodes.items():
+            if name in sizes:
+                _set(node.attr["shape"].shape, sizes[name])
+            made = graph_def.node.add()
+            made.CopyFrom(node)
+            made.attr.pop(_SHAPES, None)
+            if name in loops and all(shape is None for shape in loops[name]):
+                made.attr["output_shapes"].list.SetInParent()
+                del made.attr["output_shapes"].list.shape[:]
+        self._infer_in_rounds(graph_def, nodes)
+
+    def _infer_in_rounds(self, graph_def: Any, nodes: Mapping[str, Any]) -> None:
+        """Have TensorFlow infer shapes, until what it can't know by itself has gone into all that depends on it."""
+        traced = {name: [output_shape(node, k) for k in range(len(output_types(node)))] for name, node in nodes.items()}
+        lacking = [name for name, node in nodes.items() if node.op in self._functions]
+        if lacking:
+            raise CaptureError(f"op `{lacking[0]}` is a function, whose shapes can't be told")
+        order = topological_order(nodes)
+        given: dict[str, Any] = {}
+        for _ in range(_MOST_ROUNDS):
+            names = {tensor: node.name for tensor, node in given.items()}
+            inferred = inferred_shapes(graph_def, list(given.values()), names)
+            for name, shapes in inferred.items():
+                _note(nodes[name], [_sharper(*both) for both in zip(shapes, traced[name], strict=True)])
+            vague = _vague(inferred, nodes, given)
+            if not self._may_grow:
+                stacked = stacked_shapes(nodes, lambda loop: self._body_of(loop, nodes))
+                for name, shape in stacked.items():
+                    sharper = _sharper(shape, inferred[name][0])
+                    if sharper != inferred[name][0] and name not in given:
+                        _note(nodes[name], [sharper])
+                        vague[name] = sharper
+            causes = _causes(vague, nodes, order)
+            if not causes:
+                return
+            for tensor in causes:
+                name, index = split_tensor(tensor)
+                dtype = output_types(nodes[name])[index]
+                traced[name][index] = vague[tensor]
+                given[tensor] = _placeholder(f"{_GIVEN}{len(given)}", dtype, vague[tensor])
+
+    def _body_of(self, loop: Any, nodes: Mapping[str, Any]) -> Body:
+        name = loop.attr["body"].func.name
+        return self._body(name, _arguments(loop, nodes)), self._bodies.results(name)
+
+
+def _arguments(node: Any, nodes: Mapping[str, Any]) -> list[Shape]:
+    return [tensor_shape(nodes, tensor) for tensor in data_inputs(node)]
+
+
+def _vague(
+    inferred: Mapping[str, Sequence[Shape]], nodes: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Shape]:
+    """The shapes of tensors that TensorFlow infers less of than is known from tracing."""
+    found: dict[str, Shape] = {}
+    for name, shapes in inferred.items():
+        for index, shape in enumerate(shapes):
+            tensor = tensor_name(name, index)
+            if tensor not in given and shape != (sharper := output_shape(nodes[name], index)):
+                found[tensor] = sharper
+    return found
+
+
+def _causes(vague: Mapping[str, Shape], nodes: Mapping[str, Any], order: Sequence[str]) -> list[str]:
+    """The vague tensors that are not computed from others, which are known as soon as these are."""
+    behind: set[str] = set()
+    by_node: dict[str, list[str]] = {}
+    for tensor in vague:
+        by_node.setdefault(node_of(tensor), []).append(tensor)
+    causes: list[str] = []
+    for name in order:
+        if any(node_of(tensor) in behind for tensor in data_inputs(nodes[name])):
+            behind.add(name)
+        elif name in by_node:
+            behind.add(name)
+            causes.extend(by_node[name])
+    return causes
+
+
+def _placeholder(name: str, dtype: int, shape: Shape) -> Any:
+    from tensorflow.core.framework import node_def_pb2
+
+    node = node_def_pb2.NodeDef(name=name, op="Placeholder")
+    node.attr["dtype"].type = dtype
+    _set(node.attr["shape"].shape, shape)
+    return node
 
 
 def _loop_shapes(node: Any, nodes: Mapping[str, Any]) -> list[Shape]:
     """By value that a loop carries, the shape that its turns have in common, where it differs from that of its start."""
-    said = node.attr["output_shapes"].list.shape
+    shapes = [_of_proto(shape) for shape in node.attr["output_shapes"].list.shape]
     starts = [tensor_shape(nodes, tensor) for tensor in data_inputs(node)]
-    shapes = [None if s.unknown_rank else tuple(None if d.size < 0 else d.size for d in s.dim) for s in said]
     return [None if shape == start else shape for shape, start in zip(shapes, starts, strict=False)]
 
 
@@ -106,9 +256,11 @@ def _note(node: Any, shapes: Sequence[Shape]) -> None:
     listed = node.attr[_SHAPES].list
     del listed.shape[:]
     for shape in shapes:
-        if shape is not None and shape.count(None) > 1:
-            raise CaptureError(f"op `{node.name}` ({node.op}) has several dims of unknown size")
         _set(listed.shape.add(), shape)
+
+
+def _of_proto(shape: Any) -> Shape:
+    return None if shape.unknown_rank else tuple(None if dim.size < 0 else dim.size for dim in shape.dim)
 
 
 def _set(proto: Any, shape: Sequence[int | None] | None) -> None:

@@ -154,7 +154,7 @@ class BatchRows:
         """The places of a replica's elements along a dim that has the batch `outer` times, `inner` elements a row."""
         key = ("places", outer, inner, replica)
         if key not in self._made:
-            name = f"autodist/places_{outer}_{inner}_{replica}"
+            name = f"autodist/places_{len(self._made)}"
             zero, one = (self._out.constant(f"{name}/{n}", n, "int32") for n in (0, 1))
             each = self._scaled(f"{name}/length", self._own[replica], inner)
             within = self._out.add("Range", f"{name}/within", [zero, each, one], Tidx="int32")

@@ -38,6 +38,7 @@ class Exchanges:
         self._rows = rows
         self._point = point
         self._tiles = TileExchanges(nodes, plan, out, layout, point)
+        self._cuts: dict[str, list[Cut]] = {}
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
         """The tensors of the target layout: one if it is whole, else one per local replica.
@@ -68,7 +69,9 @@ class Exchanges:
     def _rows_of(self, tensor: str, cut: Cut, value: str, replica: int) -> str:
         """A replica's rows of a tensor that its worker has whole."""
         dtype, name = tensor_dtype(self._nodes, tensor), f"replica_{replica}/autodist/part/{_label(tensor)}"
-        name = f"{name}/{cut.dim}_{cut.outer}_{cut.inner}"
+        cuts = self._cuts.setdefault(tensor, [])
+        cuts.extend([] if cut in cuts else [cut])
+        name = f"{name}/{cuts.index(cut)}"  # sizes are no part of names, which are the same for batches of all lengths
         if cut.outer == 1:
             return self._range_of(name, tensor, cut, value, dtype, replica)
         places = self._rows.places(cut.outer, cut.inner, replica)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from autodist.errors import AutoDistError, CaptureError, StrategyError, UsageError
+from autodist.errors import AutoDistError, CaptureError, OtherLengthsError, StrategyError, UsageError
+from autodist.graph import Lengths
 from autodist.runtime.data._batch import LocalArray, WholeArray
 from autodist.runtime.data._declared import NOTHING_DECLARED, Declared, Dims, OpenDims
 
@@ -38,6 +39,8 @@ class Arguments:
         global_rows: For parts of a batch, how many rows the whole batch has; None where that is not known.
         declared: The shapes that their source declares, with which one device would trace.
         open_dims: Per array, the dims besides the rows that are traced as open; empty if there are none.
+        ties: Per open dim, the number of the length that it has, where replicas share the batch: a step is traced again
+            where other dims have one length.
     """
 
     arrays: tuple[Any, ...]
@@ -51,6 +54,7 @@ class Arguments:
     global_rows: int | None = None
     declared: Declared = NOTHING_DECLARED
     open_dims: Dims = ()
+    ties: tuple[int, ...] = ()
 
     @property
     def has_open_rows(self) -> bool:
@@ -85,7 +89,7 @@ class Arguments:
     def given(self) -> Any:
         """The part of :attr:`key` that does not depend on numbers of rows, and on which arrays are split."""
         shapes = tuple(shape[1:] for shape in self.shapes)
-        return self.kind, shapes, tuple((position, _hashable(value)) for position, value in self.static)
+        return self.kind, shapes, self.ties, tuple((position, _hashable(value)) for position, value in self.static)
 
     @property
     def shapes(self) -> tuple[tuple[int | None, ...], ...]:
@@ -97,6 +101,11 @@ class Arguments:
             tuple(None if dim in dims else size for dim, size in enumerate(shape))
             for shape, dims in zip(shapes, self.open_dims, strict=True)
         )
+
+    @property
+    def lengths(self) -> Lengths | None:
+        """The sizes of the open dims, where replicas share the batch; None if there are none."""
+        return Lengths.of([array.shape for array in self.arrays], self.open_dims) if self.ties else None
 
     @property
     def kind(self) -> Any:
@@ -266,9 +275,11 @@ class ArgumentSplits:
             self._found[key] = found.split
             if self.num_replicas > 1 and any(found.split) and found.large_wholes:
                 _LOG.info("every replica gets the whole of %s, and its rows of the rest", found.large_wholes)
-        if self.num_replicas > 1 and any(found.split):
-            return found  # how replicas share a step is found out by the sizes of all dims but that of the batch
-        return replace(found, open_dims=self._open.of((key, found.split), found.declared, found.arrays, found.split))
+        is_shared = self.num_replicas > 1 and any(found.split)
+        if is_shared and found.is_local and found.global_rows is None:
+            return found  # workers with parts of their own may have other lengths
+        dims = self._open.of((key, found.split), found.declared, found.arrays, found.split)
+        return replace(found, open_dims=dims, ties=_ties(found.arrays, dims) if is_shared else ())
 
     def traced(self, place: Any, arguments: Arguments, trace: Callable[[Arguments], _Step]) -> tuple[_Step, Arguments]:
         """Trace a call with its open dims, or without them where that is impossible; return its arguments as well.
@@ -280,6 +291,9 @@ class ArgumentSplits:
         """
         try:
             return trace(arguments), arguments
+        except OtherLengthsError:
+            arguments = replace(arguments, open_dims=(), ties=())
+            return trace(arguments), arguments
         except Exception as error:
             is_of_step = not isinstance(error, AutoDistError) or isinstance(error, CaptureError | StrategyError)
             if not arguments.open_dims or not is_of_step:
@@ -287,8 +301,15 @@ class ArgumentSplits:
             reason = getattr(error, "message", f"{type(error).__name__} while it was traced")
             _LOG.info("a step is traced for each shape of its batches, since it can't be for any: %s", reason)
         self._open.close(((place, arguments.kind), arguments.split))
-        arguments = replace(arguments, open_dims=())
+        arguments = replace(arguments, open_dims=(), ties=())
         return trace(arguments), arguments
+
+
+def _ties(arrays: Sequence[Any], open_dims: Dims) -> tuple[int, ...]:
+    """Per open dim, the number of its length among those of all, by order of appearance."""
+    lengths = [array.shape[dim] for array, dims in zip(arrays, open_dims, strict=False) for dim in dims]
+    known = list(dict.fromkeys(lengths))
+    return tuple(map(known.index, lengths))
 
 
 def _form(structure: Any) -> str:
