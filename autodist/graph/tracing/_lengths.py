@@ -86,9 +86,8 @@ class Lengths:
     ) -> tuple[tuple[int, ...] | None, TrainingGraph | None]:
         """The first of some lengths for which a step can be described without dims that vanish, and that step."""
         others = _sizes_of(own.graph)
-        for sizes in wanted:
-            if others.intersection(sizes):
-                continue
+        # Where a length is that of another dim by chance, more may look alike than is, and less be found to be.
+        for sizes in sorted(wanted, key=lambda sizes: not others.isdisjoint(sizes)):
             try:
                 found = describe(self._with(sizes, split)).graph
             except (CaptureError, ValueError):  # TensorFlow refuses shapes that don't fit each other

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from autodist.graph._graph_def import data_inputs, split_tensor, tensor_shape
@@ -14,17 +14,20 @@ Body: TypeAlias = tuple[Mapping[str, Any], list[str]]
 """The nodes of a loop's body by name, and the tensors that it returns."""
 
 
-def stacked_shapes(nodes: Mapping[str, Any], body_of: Callable[[Any], Body | None]) -> dict[str, Shape]:
+def stacked_shapes(
+    nodes: Mapping[str, Any], behind: Collection[str], body_of: Callable[[Any], Body]
+) -> dict[str, Shape]:
     """By node that stacks a list, the shape of what it gives, as far as the list tells it.
 
     Args:
         nodes: A graph, or the body of a function.
-        body_of: Gives the body of a loop, with the shapes for what the loop is given; None if these are not known yet.
+        behind: Its nodes that are computed from tensors whose shapes are not known yet.
+        body_of: Gives the body of a loop, with the shapes for what the loop is given.
     """
     lists = _Lists(nodes, body_of)
     found: dict[str, Shape] = {}
     for name, node in nodes.items():
-        if meaning(node.op).list_use is ListUse.STACKS:
+        if meaning(node.op).list_use is ListUse.STACKS and name not in behind:
             handle = data_inputs(node)[0]
             length, element = lists.length(handle), lists.element(handle)
             if element is not None:
@@ -49,7 +52,7 @@ def _all_nodes(graph_def: Any) -> Iterator[Any]:
 class _Lists(EntriesOf):
     """The sizes of lists that are made with all of their places, and numbers that are computed from such sizes."""
 
-    def __init__(self, nodes: Mapping[str, Any], body_of: Callable[[Any], Body | None]) -> None:
+    def __init__(self, nodes: Mapping[str, Any], body_of: Callable[[Any], Body]) -> None:
         super().__init__(nodes, lambda tensor: tensor_shape(nodes, tensor))
         self._body_of = body_of
 
@@ -89,7 +92,7 @@ class _Lists(EntriesOf):
                 return shape[1:] if shape else None
             case None if node.op in LOOPS:
                 body = self._body_of(node)
-                return None if body is None else _Lists(body[0], self._body_of).element(body[1][index])
+                return _Lists(body[0], self._body_of).element(body[1][index])
             case None if is_kind(node.op, Kind.ELEMENTWISE):
                 return next((shape for t in given if (shape := self.element(t)) is not None), None)
         return None

@@ -164,32 +164,34 @@ class _Shapes:
 
     def _infer_in_rounds(self, graph_def: Any, nodes: Mapping[str, Any]) -> None:
         """Have TensorFlow infer shapes, until what it can't know by itself has gone into all that depends on it."""
-        traced = {name: [output_shape(node, k) for k in range(len(output_types(node)))] for name, node in nodes.items()}
         lacking = [name for name, node in nodes.items() if node.op in self._functions]
         if lacking:
             raise CaptureError(f"op `{lacking[0]}` is a function, whose shapes can't be told")
         order = topological_order(nodes)
+        known = {name: [output_shape(node, k) for k in range(len(output_types(node)))] for name, node in nodes.items()}
         given: dict[str, Any] = {}
+        for name, node in nodes.items():  # variables have their shapes from tracing only
+            if is_kind(node.op, Kind.VARIABLE) and known[name] and None not in (known[name][0] or (None,)):
+                given[name] = _placeholder(f"{_GIVEN}{len(given)}", output_types(node)[0], known[name][0])
         for _ in range(_MOST_ROUNDS):
             names = {tensor: node.name for tensor, node in given.items()}
             inferred = inferred_shapes(graph_def, list(given.values()), names)
             for name, shapes in inferred.items():
-                _note(nodes[name], [_sharper(*both) for both in zip(shapes, traced[name], strict=True)])
+                _note(nodes[name], [_sharper(*both) for both in zip(shapes, known[name], strict=True)])
             vague = _vague(inferred, nodes, given)
+            causes, behind = _causes(vague, nodes, order)
             if not self._may_grow:
-                stacked = stacked_shapes(nodes, lambda loop: self._body_of(loop, nodes))
-                for name, shape in stacked.items():
-                    sharper = _sharper(shape, inferred[name][0])
-                    if sharper != inferred[name][0] and name not in given:
-                        _note(nodes[name], [sharper])
-                        vague[name] = sharper
-            causes = _causes(vague, nodes, order)
+                stacks = stacked_shapes(nodes, behind, lambda loop: self._body_of(loop, nodes))
+                told = {name: _sharper(shape, inferred[name][0]) for name, shape in stacks.items() if name not in given}
+                found = {name: shape for name, shape in told.items() if shape != inferred[name][0]}
+                vague.update(found)
+                causes = [*causes, *(name for name in found if name not in causes)]
             if not causes:
                 return
             for tensor in causes:
                 name, index = split_tensor(tensor)
+                known[name][index] = vague[tensor]
                 dtype = output_types(nodes[name])[index]
-                traced[name][index] = vague[tensor]
                 given[tensor] = _placeholder(f"{_GIVEN}{len(given)}", dtype, vague[tensor])
 
     def _body_of(self, loop: Any, nodes: Mapping[str, Any]) -> Body:
@@ -214,8 +216,10 @@ def _vague(
     return found
 
 
-def _causes(vague: Mapping[str, Shape], nodes: Mapping[str, Any], order: Sequence[str]) -> list[str]:
-    """The vague tensors that are not computed from others, which are known as soon as these are."""
+def _causes(
+    vague: Mapping[str, Shape], nodes: Mapping[str, Any], order: Sequence[str]
+) -> tuple[list[str], frozenset[str]]:
+    """The vague tensors that are not computed from others, and the nodes behind them, known as soon as these are."""
     behind: set[str] = set()
     by_node: dict[str, list[str]] = {}
     for tensor in vague:
@@ -227,7 +231,7 @@ def _causes(vague: Mapping[str, Shape], nodes: Mapping[str, Any], order: Sequenc
         elif name in by_node:
             behind.add(name)
             causes.extend(by_node[name])
-    return causes
+    return causes, frozenset(behind)
 
 
 def _placeholder(name: str, dtype: int, shape: Shape) -> Any:
