@@ -37,8 +37,8 @@ def for_any_length(graphs: Sequence[DistributedGraph], lengths: Sequence[Length]
     nodes, *variants = (_by_name(graph.graph_def.node) for graph in graphs)
     added = _join(nodes, variants, LengthNumbers(lengths, nodes))
     functions, *known = (_by_name(graph.graph_def.library.function, "signature") for graph in graphs)
-    for other in known:
-        _check_functions(functions, other)
+    for their in known:
+        _check_functions(functions, their)
     found = type(first.graph_def)(versions=first.graph_def.versions)
     found.node.extend([*(nodes[node.name] for node in first.graph_def.node), *added])
     found.library.CopyFrom(first.graph_def.library)

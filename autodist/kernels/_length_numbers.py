@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
@@ -40,7 +40,7 @@ class LengthNumbers:
         added: The nodes that compute the lengths.
     """
 
-    def __init__(self, lengths: Sequence[Length], nodes: Mapping[str, Any]) -> None:
+    def __init__(self, lengths: Sequence[Length], nodes: dict[str, Any]) -> None:
         self._lengths = lengths
         self._nodes = nodes
         self.added = NodeList()
@@ -84,7 +84,7 @@ class LengthNumbers:
             yield from itertools.combinations_with_replacement(range(len(self._lengths)), count)
 
     def _fit(self, product: tuple[int, ...], entries: Sequence[int]) -> tuple[tuple[int, ...], int, int] | None:
-        """The factor of a product of lengths, and what is added to it; None if entries aren't that in all rewritings."""
+        """The factor of a product of lengths, and what is added to it; None if entries aren't that everywhere."""
         bases = [prod(self._lengths[k].sizes[number] for k in product) for number in range(len(entries))]
         factor = entries[0] // bases[0]
         if len(entries) > 2 and any(factor * base != entry for base, entry in zip(bases, entries, strict=True)):

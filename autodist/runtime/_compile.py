@@ -12,13 +12,13 @@ from autodist.coordination import Worker, announce, keep_exchanged
 from autodist.error_text import said_by
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, as_array_program, capture
-from autodist.kernels import why_not_exact
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._keras_distribution import tiling_of_keras
 from autodist.runtime._part_checks import PartChecks
 from autodist.runtime._session_steps import SessionSteps
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._step_plan import SessionPlan, written_by
+from autodist.runtime._unshared import NotSharedError, refuse_unshared
 from autodist.runtime.data import Arguments, Convention, fingerprint_of
 from autodist.runtime.state import StateStore
 from autodist.strategies import (
@@ -32,10 +32,6 @@ from autodist.strategies import (
 )
 
 _LOG = logging.getLogger("autodist")
-
-
-class NotSharedError(CaptureError):
-    """The workers can't share a step that trains nothing: each of them runs it on the whole batch."""
 
 
 class Compiler:
@@ -306,7 +302,7 @@ class Compiler:
             self.check_parts(captured, arguments, local=local)
         except CaptureError as error:
             raise NotSharedError(error.message) from error
-        self._check_shared(captured)
+        refuse_unshared(captured, self._steps.placements)
         strategy = replace(self._steps.strategies[-1], variables=(), builder="")
         with self._worker.whereabouts.at("evaluates or predicts"):
             return self._bring_in_untrained(captured, strategy, self._fingerprint(arguments))
@@ -331,23 +327,6 @@ class Compiler:
             lengths=arguments.lengths,
         )
         return captured.with_batch_size(rows)
-
-    def _check_shared(self, captured: CapturedStep) -> None:
-        import tensorflow as tf
-
-        leaves = tf.nest.flatten(captured.structure)
-        reason = None
-        if captured.graph.trainable:
-            reason = "it takes a gradient"
-        elif captured.asking:
-            reason = f"it asks in Python how many rows there are, at {captured.asking[0]}"
-        elif any(isinstance(leaf, tf.__internal__.CompositeTensor) for leaf in leaves):
-            reason = "it returns ragged or sparse tensors"
-        elif any(self._steps.placements.is_served(name) for name in written_by(captured.graph)):
-            reason = "it changes variables at parameter servers"
-        reason = reason or why_not_exact(captured.graph)
-        if reason is not None:
-            raise NotSharedError(reason)
 
     def rows_of(self, arguments: Arguments, *, local: bool) -> int | None:
         """How many rows the global batch has; None where this worker can't know.

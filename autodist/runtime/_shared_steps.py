@@ -11,9 +11,10 @@ import numpy as np
 
 from autodist.coordination import Worker
 from autodist.errors import CaptureError, UsageError
-from autodist.runtime._compile import Compiler, NotSharedError
+from autodist.runtime._compile import Compiler
 from autodist.runtime._execution import Execution
 from autodist.runtime._step import CompiledStep
+from autodist.runtime._unshared import NotSharedError
 from autodist.runtime.data import Arguments, ArgumentSplits, Convention, Declared, LocalArray, flatten, flatten_batch
 
 _LOG = logging.getLogger("autodist")

@@ -126,14 +126,14 @@ def plan_step(
         StrategyError: The strategy does not fit the step, or the steps before it.
     """
     with_parts = before.placements.with_known_parts(strategy, captured.graph)
-    (training, prepared), *others = _prepared(captured, with_parts)
+    variants = _prepared(captured, with_parts)
+    training, prepared = variants[0]
     written = tuple(written_by(training))
     if setting.spec.world_size > 1:
         before.placements.check(prepared, training, written)
     layout = replace(_layout(before, strategy, setting), groups=with_parts.groups_of_replicas)
-    variants = ((training, prepared), *others)
     graph = _rewritten(variants, _lengths(captured), layout, prefix, before.placements, setting)
-    step = PlannedStep(captured, strategy, training, prepared, graph, written, prefix, tuple(others))
+    step = PlannedStep(captured, strategy, training, prepared, graph, written, prefix, tuple(variants[1:]))
     known, placements = before.wholes, before.placements.after(strategy, captured.graph, prepared, training)
     moved = [name for name in before.placements.newly_served(prepared, training) if name in known]
     recut = [name for name in _wholes_in_new_parts(training, known) if name in known.values()]

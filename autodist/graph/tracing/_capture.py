@@ -10,25 +10,23 @@ from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.garbage import garbage_waits
-from autodist.graph._graph_def import data_inputs, is_stateful, node_of
+from autodist.graph._graph_def import node_of
 from autodist.graph._identity import Identity
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph._variables import Output, StepInput
+from autodist.graph._variables import StepInput
 from autodist.graph.analysis import (
     BareVariable,
-    BatchScaling,
     StepAnalysis,
     assign_roles,
     look_up_before_casting,
-    reduction_of_met,
     sum_up_means,
 )
 from autodist.graph.annotations import mark_gradients, mark_own_gradients, mark_vectorized, marks_gradients
-from autodist.graph.operators import meaning
 from autodist.graph.tracing._apart import known_to_keep_apart
 from autodist.graph.tracing._batch_norm import mark_fused_batch_norms, synchronize_batch_norm
 from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
 from autodist.graph.tracing._completed import complete
+from autodist.graph.tracing._effects import drop_output_controls, effects, lines_of_interest
 from autodist.graph.tracing._fixed_rank import settle_squeezed_dims, squeezing_known_dims
 from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph.tracing._hoist import hoist_reads
@@ -149,7 +147,7 @@ def _described(
     synchronized_batch_norm: bool,
     shapes: Shapes | None,
 ) -> CapturedStep:
-    """Describe a traced step, for arguments of some shapes if there are any; what is split is as for :func:`capture`."""
+    """Describe a traced step, for arguments of certain shapes or of any; what is split is as for :func:`capture`."""
     tracing = concrete.graph
     num_arguments = len(tracing.inputs) - len(tracing.captures)
     lines = SourceLines(tracing)
@@ -175,15 +173,15 @@ def _described(
         analysis = StepAnalysis(flat, [v.handle for v in bare], batch)
     refuse_joins_in_control_flow(analysis, lines.of)
     outputs = outputs_of(tracing, aliases)
-    _drop_output_controls(analysis, outputs)
+    drop_output_controls(analysis, outputs)
     inner = {id(handle): placeholder.op.name for handle, placeholder in tracing.captures}
     gradient_handles = {k: inner[id(handle)] for k, handle in enumerate(marked) if id(handle) in inner}
     variables = assign_roles(analysis, bare, gradient_handles, [output.tensor for output in outputs])
-    effects = (*filling, *_effects(analysis, tracing, outputs))
-    roots = [*effects, *(node_of(o.tensor) for o in outputs)]
+    acting = (*filling, *effects(analysis, tracing, outputs))
+    roots = [*acting, *(node_of(o.tensor) for o in outputs)]
     refuse_second_derivatives(analysis, roots, lines.of)
-    of_interest = _lines_of_interest(analysis, effects, outputs, lines)
-    graph = TrainingGraph(flat, variables, inputs, outputs, effects, of_interest)
+    of_interest = lines_of_interest(analysis, acting, outputs, lines)
+    graph = TrainingGraph(flat, variables, inputs, outputs, acting, of_interest)
     graph.__dict__["analysis"] = analysis  # a cached property, of the same arguments
     return CapturedStep(graph, handles, tracing.structured_outputs, concrete, tables=tuple(tables.values()))
 
@@ -355,55 +353,3 @@ def _drop_devices(flat: Any) -> None:
 def _step_input(tensor: Any, is_split: bool) -> StepInput:
     shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
     return StepInput(tensor.name, is_split, shape, tensor.dtype.name)
-
-
-def _lines_of_interest(
-    analysis: StepAnalysis, effects: Sequence[str], outputs: Sequence[Output], lines: SourceLines
-) -> dict[str, str]:
-    """The user's lines of what kernels may have to name: effects, outputs, losses, and where examples meet."""
-    dependence = analysis.dependence
-    tensors = [*(o.tensor for o in outputs), *(t for targets in analysis.targets.values() for t in targets)]
-    tensors += [tensor for effect in effects for tensor in data_inputs(analysis.nodes[effect])]
-    tensors += [analysis.nodes[name].input[1] for name in analysis.by_tensors]
-    varying = [node_of(t) for t in tensors if analysis.scaling(t) is not BatchScaling.CONSTANT]
-    sources = [node_of(t) for name in varying for t in data_inputs(analysis.nodes[name])]
-    meetings = dependence.meetings(tensors)
-    sources += [node_of(t) for name in meetings for t in data_inputs(analysis.nodes[name])]
-    reduced = [name for name in analysis.nodes if reduction_of_met(dependence, name) is not None]
-    names = [*effects, *varying, *sources, *reduced, *meetings, *analysis.synchronized, *analysis.bent]
-    return {name: lines.of(name) for name in dict.fromkeys(names)}
-
-
-def _drop_output_controls(analysis: StepAnalysis, outputs: Sequence[Output]) -> None:
-    """Tracing makes every output wait for all effects; we run the effects ourselves."""
-    for output in outputs:
-        node = analysis.nodes[node_of(output.tensor)]
-        if node.op == "Identity":
-            del node.input[1:]
-            analysis.index.note(node)
-
-
-def _effects(analysis: StepAnalysis, graph: Any, outputs: Sequence[Output]) -> tuple[str, ...]:
-    """Nodes that do something besides computing: assignments, prints, assertions, Python calls."""
-    roots = [operation.name for operation in graph.control_outputs] + [node_of(o.tensor) for o in outputs]
-    needed = analysis.index.ancestors(roots)
-    acting = _acting_functions(analysis)
-    return tuple(
-        n for n in analysis.order if n in needed and (n in analysis.writes or _acts(analysis.nodes[n], acting))
-    )
-
-
-def _acting_functions(analysis: StepAnalysis) -> set[str]:
-    """Functions whose own nodes assert, print or call Python."""
-    library = analysis.graph_def.library.function
-    return {f.signature.name for f in library if any(meaning(node.op).is_acting for node in f.node_def)}
-
-
-def _acts(node: Any, acting: set[str]) -> bool:
-    if meaning(node.op).is_acting:
-        return True
-    if acting and acting & {attr.func.name for attr in node.attr.values() if attr.func.name}:
-        return True
-    if not is_stateful(node.op) or node.op == "Placeholder":
-        return False
-    return "_output_shapes" not in node.attr or not node.attr["_output_shapes"].list.shape

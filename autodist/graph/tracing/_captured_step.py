@@ -111,7 +111,9 @@ class CapturedStep:
             OtherLengthsError: It does not.
         """
         if self.lengths is not None and not self.lengths.serve(shapes):
-            raise OtherLengthsError(f"lengths of {self.lengths.least} to {self.lengths.most} only are known to do alike")
+            raise OtherLengthsError(
+                f"only lengths of {self.lengths.least} to {self.lengths.most} are known to do alike"
+            )
 
     def line_of(self, name: str) -> str:
         """``file:line`` of the user's code that a node comes from."""

@@ -244,7 +244,7 @@ def _placeholder(name: str, dtype: int, shape: Shape) -> Any:
 
 
 def _loop_shapes(node: Any, nodes: Mapping[str, Any]) -> list[Shape]:
-    """By value that a loop carries, the shape that its turns have in common, where it differs from that of its start."""
+    """By value that a loop carries, the shape that its turns have in common, if it is not that of its start."""
     shapes = [_of_proto(shape) for shape in node.attr["output_shapes"].list.shape]
     starts = [tensor_shape(nodes, tensor) for tensor in data_inputs(node)]
     return [None if shape == start else shape for shape, start in zip(shapes, starts, strict=False)]

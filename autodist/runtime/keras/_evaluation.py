@@ -10,9 +10,9 @@ from typing import Any
 
 from autodist.errors import UsageError
 from autodist.graph import Patches
-from autodist.runtime._compile import NotSharedError
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
+from autodist.runtime._unshared import NotSharedError
 from autodist.runtime.data import Declared, ShardedDataset, drawn_parts, has_unseeded_shuffle
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit_position import without_optionals
