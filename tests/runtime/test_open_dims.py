@@ -1,4 +1,4 @@
-"""Batches whose lengths differ: two traces serve all where their dataset leaves lengths open, and nothing is shared."""
+"""Batches whose lengths differ: two traces serve all where their dataset leaves lengths open."""
 
 import logging
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras import layers
 
 import autodist
-from autodist.runtime.data import ArgumentSplits, Declared, flatten
+from autodist.runtime.data import ArgumentSplits, Declared, LocalArray, flatten
 
 from .programs import run_distributed, run_plain
 
@@ -72,7 +72,8 @@ ONE = {"spec": autodist.ResourceSpec.local()}
 
 
 @pytest.mark.parametrize(("body", "options", "traces"), [
-    (recurrent, ONE, 2), (attentive, ONE, 2), (convolved, ONE, 2), (convolved, {}, LENGTHS), (attentive, {}, LENGTHS),
+    (recurrent, ONE, 2), (attentive, ONE, 2), (convolved, ONE, 2), (recurrent, {}, 2), (convolved, {}, 2),
+    (attentive, {}, 2),
 ])  # fmt: skip
 def test_batches_of_all_lengths(body, options, traces):
     expected, _ = run_plain(lambda scope: fitted(scope, body))
@@ -141,8 +142,32 @@ def test_dims_are_open_of_which_calls_have_had_two_sizes():
     assert shapes(9, 9, Declared(((None, None, None),))) == ((4, None, None), (4, 3)), "Keras adds weights"
     assert shapes(9, 9, Declared()) == ((4, 9, 9), (4, 3)), "one device would trace each shape"
     assert shapes(9, 9, Declared(((None, None), (None, 3)))) == ((4, 9, 9), (4, 3)), "of other ranks"
-    splits = ArgumentSplits(2)
-    assert {shapes(5, 6), shapes(5, 7)} == {((4, 5, 6), (4, 3)), ((4, 5, 7), (4, 3))}, "replicas share them"
+
+
+def test_replicas_trace_again_where_other_dims_have_one_length():
+    splits, declared = ArgumentSplits(2), Declared(((None, None, None), (None, None)))
+
+    def given(*shapes, rows=None):
+        arrays = [np.zeros(shape) if rows is None else np.zeros(shape).view(LocalArray) for shape in shapes]
+        for array in arrays if rows is not None else ():
+            array.rows = rows
+        return splits.of(rows is None, flatten(tuple(arrays), {}, declared=declared))
+
+    assert given((4, 5, 5), (4, 5)).ties == ()
+    found = given((4, 6, 7), (4, 7))
+    assert (found.shapes, found.ties) == (((4, None, None), (4, None)), (0, 1, 1))
+    assert found.lengths.sizes == (6, 7)
+    assert given((4, 9, 8), (4, 8)).key == found.key
+    assert given((4, 9, 8), (4, 9)).key != found.key
+    given((2, 5, 5), (2, 5), rows=4)
+    assert given((2, 6, 7), (2, 7), rows=4).lengths.sizes == (6, 7), "all workers have these lengths"
+
+
+def test_parts_of_workers_own_may_have_lengths_of_their_own():
+    splits, declared = ArgumentSplits(2), Declared(((None, None),))
+    for length in (5, 6):
+        found = splits.of("step", flatten((np.zeros((4, length)).view(LocalArray),), {}, declared=declared))
+        assert (found.open_dims, found.lengths) == ((), None)
 
 
 def test_declared_shapes_are_those_of_dense_tensors():

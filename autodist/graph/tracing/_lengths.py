@@ -19,7 +19,7 @@ from autodist.graph.tracing._captured_step import CapturedStep, ServedLengths
 
 Shapes: TypeAlias = tuple[tuple[int | None, ...] | None, ...]
 
-_SHORT = (5, 7, 3, 11, 2)
+_SHORT = (2, 3, 5, 7, 11)
 _LONGER = (8.0, 3.0, 1.5)
 """How many times as long as those of the call, one after the other until they fit."""
 
@@ -69,7 +69,10 @@ class Lengths:
         if any(size < 2 for size in self.sizes):
             raise CaptureError("a length of 1 may stand for any other")
         first = self._primes(1.0)  # those of the call may be those of other dims by chance
-        own = describe(self._with(first, split))
+        try:
+            own = describe(self._with(first, split))
+        except ValueError as error:  # TensorFlow refuses shapes that don't fit each other
+            raise CaptureError(f"it is not for arguments of any length: {str(error).splitlines()[0]}") from error
         least, shorter = self._first(describe, own, self._shorter(), split)
         most, longer = self._first(describe, own, map(self._primes, _LONGER), split)
         others = tuple(found for found in (shorter, longer) if found is not None)
@@ -90,7 +93,7 @@ class Lengths:
         for sizes in sorted(wanted, key=lambda sizes: not others.isdisjoint(sizes)):
             try:
                 found = describe(self._with(sizes, split)).graph
-            except (CaptureError, ValueError):  # TensorFlow refuses shapes that don't fit each other
+            except (CaptureError, ValueError):
                 continue
             if _is_of_a_kind(found, own.graph):
                 return sizes, found
@@ -121,12 +124,12 @@ class Lengths:
 
 
 def _sizes_of(graph: TrainingGraph) -> set[int]:
-    """The sizes of all dims of its tensors."""
+    """The sizes of all dims of its matrices, and of what has more dims: vectors are shapes, or numbers of dims."""
     return {
         dim.size
         for node in graph.analysis.nodes.values()
         for shape in node.attr["_output_shapes"].list.shape
-        for dim in shape.dim
+        for dim in shape.dim[: len(shape.dim) if len(shape.dim) > 1 else 0]
     }
 
 
