@@ -11,7 +11,6 @@ from autodist.kernels._base import DistributedGraph
 from autodist.kernels._length_numbers import Length, LengthNumbers
 
 _SHAPES = "_output_shapes"
-_FED = ("Placeholder", "PlaceholderWithDefault")
 _TOLD = frozenset(["graph_def", "valid", "points", "exchanged", "warnings", "notes"])
 """Parts that say sizes, which differ, or that are compared by themselves."""
 
@@ -80,7 +79,7 @@ def _join(nodes: dict[str, Any], variants: Sequence[Mapping[str, Any]], numbers:
             raise _differs(min(nodes.keys() ^ other.keys()))
     for name, node in nodes.items():
         same = [other[name] for other in variants]
-        if node.op in _FED:
+        if node.op.startswith("Placeholder"):
             for other in same:
                 _open(node.attr["shape"].shape, other.attr["shape"].shape)
         if all(node == other for other in same):
