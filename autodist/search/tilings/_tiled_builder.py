@@ -213,13 +213,16 @@ class Tiled(StrategyBuilder):
 
 
 def _alternating(graph: TrainingGraph, parts: int) -> Iterator[tuple[str, int]]:
-    """The last dim of a large weight, then the first one of the next, so that one takes the parts the other makes."""
+    """The last dim of a large weight, then the first one of the next, so that one takes the parts the other makes.
+
+    Tables are cut by rows.
+    """
     is_second = False
     for variable in reversed(in_backward_order(graph)):
         if len(variable.shape) < 2 or variable.size_bytes < _LEAST_BYTES:
             continue
         last = len(variable.shape) - 1
-        wanted = (0, last) if is_second else (last, 0)
+        wanted = (0, last) if is_second or variable.is_sparse else (last, 0)
         found = next((dim for dim in wanted if can_tile(graph, variable.name, dim, parts)), None)
         if found is not None:
             yield variable.name, found
