@@ -1,5 +1,6 @@
 """Scripts that say by `keras.distribution` how their weights are cut, as for Keras on JAX."""
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,11 @@ from tests.modules import TESTS, python_path
 
 SCRIPT = Path(__file__).with_name("mesh_script.py")
 NAMES = ("block/up/kernel", "block/up/bias", "block/down/kernel")
-GRAPH = SimpleNamespace(trainable=[SimpleNamespace(name=name) for name in NAMES])
+OTHERS = ("block/norm/moving_mean", "block/norm/moving_variance", "seed_generator_state")
+GRAPH = SimpleNamespace(
+    trainable=[SimpleNamespace(name=name) for name in NAMES],
+    variables=[SimpleNamespace(name=name) for name in (*NAMES, *OTHERS)],
+)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +85,7 @@ def test_all_that_can_not_be_followed_is_said(distributed):
     distributed(layouts_of((2, 2), ("batch", "model"), **{"up/kernel": ("model",), "block/up/kernel": ("model",)}))
     with pytest.raises(StrategyError) as caught:
         tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
-    assert "LayoutMap has 'up/kernel', which is the name of no trained variable" in caught.value.message
+    assert "LayoutMap has 'up/kernel', which is the name of no variable of the step" in caught.value.message
     distributed(layouts_of((1, 4), ("batch", "model"), **{"block/up/.*": ("model",), ".*/kernel": ("model",)}))
     with pytest.raises(
         StrategyError, match=r"has 'block/up/\.\*' and '\.\*/kernel' for `block/up/kernel`, allowed: one"
@@ -89,6 +94,23 @@ def test_all_that_can_not_be_followed_is_said(distributed):
     distributed(layouts_of((1, 2), ("batch", "model"), **{"block/up/kernel": ("model",)}))
     with pytest.raises(StrategyError, match=r"its mesh is \(1, 2\), the cluster has 4 replicas"):
         tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("seed_generator_state", "'seed_generator_state' changes nothing: it fits only `seed_generator_state`, which"),
+        (".*/moving_.*", "fits only `block/norm/moving_mean` and `block/norm/moving_variance`, which this step does n"),
+        ("block/down/output", "'block/down/output' changes nothing: it fits only outputs of layers"),
+    ],
+)
+def test_layouts_of_what_is_not_trained_are_taken_and_said(distributed, caplog, key, said):
+    distributed(layouts_of((1, 4), ("batch", "model"), **{key: ("model",), "block/down/kernel": ("model",)}))
+    with caplog.at_level(logging.INFO, logger="autodist"):
+        found = tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
+    assert found == "Tiled(dims=('block/down/kernel=0', '*=whole'))"
+    assert said in caplog.text
+    assert "block/down/kernel" not in caplog.text
 
 
 def test_a_mesh_of_two_axes_is_groups_of_replicas(distributed):
@@ -106,6 +128,7 @@ def test_a_mesh_of_two_axes_is_groups_of_replicas(distributed):
         ((2, 2, 2), ("batch", "model", "more"), "batch", ("model",), "`batch` of 2 and `model` of 2 and `more` of 2"),
         ((2, 2), ("batch", "model"), "batch", ("batch", "model"), "cuts 'block/up/kernel' along `batch`, the axis of"),
         ((2, 4), ("batch", "model"), "batch", ("model",), r"its mesh is \(2, 4\), the cluster has 4 replicas"),
+        ((1, 4), ("batch", "model"), "batch", ("model", "model"), "cuts 2 dims of 'block/up/kernel' along `model`, al"),
     ],
 )
 def test_two_axes_that_can_not_be_followed_are_said(distributed, shape, axes, batch, layout, said):
