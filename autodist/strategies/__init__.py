@@ -39,6 +39,7 @@ from autodist.strategies._builders import (
     in_backward_order,
     tile_config,
     tile_variables,
+    why_whole,
 )
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._diff import Difference, StrategyDiff, diff
@@ -159,4 +160,5 @@ __all__ = [
     "tiled_dims",
     "traffic",
     "verify",
+    "why_whole",
 ]
