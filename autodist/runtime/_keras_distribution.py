@@ -87,9 +87,10 @@ def _along_the_batch(layouts: dict[str, Any], lengths: dict[str, int], batch: st
     """Weights that are cut along the batch's axis, which a mesh of two axes does not allow."""
     for key, layout in layouts.items() if len(_long(lengths)) > 1 else ():
         if layout is not None and batch in layout.axes:
+            without = tuple(None if axis == batch else axis for axis in layout.axes)
             yield (
-                f"its LayoutMap cuts {key!r} along `{batch}`, the axis of the batch, allowed: along the other one, "
-                "since each group of replicas has all parts of a weight"
+                f"its LayoutMap cuts {key!r} along `{batch}`, the axis of the batch, allowed: {without}, since each "
+                "group of replicas has all parts of a weight"
             )
 
 

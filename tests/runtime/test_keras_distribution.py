@@ -126,7 +126,13 @@ def test_a_mesh_of_two_axes_is_groups_of_replicas(distributed):
     [
         ((2, 2), ("model", "batch"), "batch", ("model",), "of which the first is that of the batch, `batch`"),
         ((2, 2, 2), ("batch", "model", "more"), "batch", ("model",), "`batch` of 2 and `model` of 2 and `more` of 2"),
-        ((2, 2), ("batch", "model"), "batch", ("batch", "model"), "cuts 'block/up/kernel' along `batch`, the axis of"),
+        (
+            (2, 2),
+            ("batch", "model"),
+            "batch",
+            ("batch", "model"),
+            r"along `batch`, the axis of the batch, allowed: \(None, 'model'\), s",
+        ),
         ((2, 4), ("batch", "model"), "batch", ("model",), r"its mesh is \(2, 4\), the cluster has 4 replicas"),
         ((1, 4), ("batch", "model"), "batch", ("model", "model"), "cuts 2 dims of 'block/up/kernel' along `model`, al"),
     ],

@@ -60,7 +60,11 @@ def penalized():
 
 @pytest.mark.parametrize(
     ("strategy", "workers"),
-    [("Tiled(dims=('weight=1',))", 2), ("Tiled(dims=('weight=0',), groups=2)", 4), ("PartitionedPS(min_shard_bytes=0)", 2)],
+    [
+        ("Tiled(dims=('weight=1',))", 2),
+        ("Tiled(dims=('weight=0',), groups=2)", 4),
+        ("PartitionedPS(min_shard_bytes=0)", 2),
+    ],
 )
 def test_variables_of_which_workers_have_parts_are_compared(strategy, workers):
     batches = [[np.random.default_rng(k).normal(size=(7, 6))] for k in range(2)]
