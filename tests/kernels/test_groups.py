@@ -224,7 +224,12 @@ def test_other_variables_have_what_they_are_given():
 
 
 @pytest.mark.parametrize(
-    "dims", ["('words=0', 'more=whole', 'scale=0')", pytest.param("('words=whole', 'more=0')", marks=pytest.mark.slow)]
+    "dims",
+    [
+        "('words=0', 'more=whole', 'scale=0')",
+        "('words=1', 'more=1', 'scale=whole')",
+        pytest.param("('words=whole', 'more=0')", marks=pytest.mark.slow),
+    ],
 )
 def test_rows_of_tables_are_joined_between_groups(dims):
     """Each group looks up what its own examples have; a word may be in several, or in none of a group's."""
