@@ -176,7 +176,7 @@ class Compiler:
         self._state.pull_all()
         found = capture(arguments.bind(function), arguments.specs(), self.names, split=arguments.split, fixed=True)
         if any(self._steps.placements.is_served(name) for name in written_by(found.graph)):
-            raise CaptureError("it changes variables at parameter servers")
+            raise CaptureError("it changes variables at parameter servers, or of which workers have parts")
         return as_array_program(replace(found, graph=found.graph.with_batch_size(self._batch_size(arguments, False))))
 
     def strategy_of_arrays(self, captured: CapturedStep) -> Strategy:
@@ -335,7 +335,7 @@ class Compiler:
         elif any(isinstance(leaf, tf.__internal__.CompositeTensor) for leaf in leaves):
             reason = "it returns ragged or sparse tensors"
         elif any(self._steps.placements.is_served(name) for name in written_by(captured.graph)):
-            reason = "it changes variables at parameter servers"
+            reason = "it changes variables at parameter servers, or of which workers have parts"
         reason = reason or why_not_exact(captured.graph)
         if reason is not None:
             raise NotSharedError(reason)

@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from autodist.errors import StrategyError
 from autodist.graph import VariableNames, capture
+from autodist.graph.layouts import TiledVariables
+from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.strategies import PSSynchronizer, Strategy, VariableConfig, compose
 from autodist.testing import InProcessCluster
@@ -311,3 +313,30 @@ def test_examples_that_meet_in_a_loss_are_refused():
 
     with pytest.raises(StrategyError, match="groups of replicas have parts of the batch, and the loss: "):
         InProcessCluster(step, [np.ones((8, 4), np.float32)], "Tiled(dims=('*=0',), groups=2)", FOUR)
+
+
+def test_a_step_that_trains_nothing_and_that_groups_can_not_share_is_that_of_all_replicas():
+    """As a function of arrays whose rows are shared: each replica takes the variables whole."""
+    weight = tf.Variable(tf.ones([4, 6]), name="weight")
+    names = VariableNames()
+
+    def train(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((x @ weight) ** 2)
+        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+        return loss
+
+    def summed(x):
+        return x @ weight, tf.reduce_sum(x @ weight, 0)
+
+    strategy = compose(
+        "Tiled(dims=('weight=1',), groups=2)", capture(train, [tf.TensorSpec([None, 4])], names).graph, FOUR
+    )
+    graph, prepared = prepare(
+        capture(summed, [tf.TensorSpec([9, 4])], names, split=(True,), fixed=True).graph, strategy
+    )
+    assert TiledVariables.of(graph).parts == 2
+    for rank in range(4):
+        layout = replace(Layout.of(prepared, FOUR, rank, server=False), groups=2)
+        made = rewrite(graph, layout, kernels_for(graph, prepared))[0]
+        assert {point.members for point in made.points} == {None}  # they meet at once

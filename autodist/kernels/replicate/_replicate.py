@@ -101,7 +101,7 @@ class Replicate(Kernel):
         if arguments.parts:
             return plan_batch(self.graph, arguments)
         tiled = TiledVariables.of(self.graph)
-        if tiled.parts:
+        if tiled.parts and graph.layout.groups == 1:
             return self._tiled_plan(demand, tiled, graph.layout)
         synchronized = [name for name in demand.analysis.synchronized if name in demand.replica]
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
