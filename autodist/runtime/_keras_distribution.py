@@ -46,8 +46,15 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
     idle = _idle(list(layouts), names, [variable.name for variable in graph.variables])
     mistakes = [*_of_mesh(lengths, batch, spec), *_of_layouts(list(layouts), names, idle)]
     if not mistakes:
-        mistakes = [*_along_the_batch(layouts, lengths, batch), *_cut_twice(layouts, lengths)]
+        shapes = {v.name: (v.shape, found._layout_map[v.name]) for v in graph.trainable}
+        mistakes = [
+            *_along_the_batch(layouts, lengths, batch),
+            *_cut_twice(layouts, lengths),
+            *_of_shapes(shapes, lengths),
+        ]
     _raise("ModelParallel", mistakes)
+    if not layouts:
+        _LOG.info("the script's LayoutMap is empty: all weights stay whole")
     for key, fitting in idle.items():
         _LOG.info("the LayoutMap's %r changes nothing: it fits only %s", key, fitting)
     rules = [f"{glob.escape(name)}={dim}" for name in names for dim in _cut_dims(found._layout_map[name], lengths)]
@@ -100,6 +107,21 @@ def _cut_twice(layouts: dict[str, Any], lengths: dict[str, int]) -> Iterator[str
         axes = [axis for axis in (() if layout is None else layout.axes) if axis is not None and lengths[axis] > 1]
         for axis in sorted({axis for axis in axes if axes.count(axis) > 1}):
             yield f"its LayoutMap cuts {axes.count(axis)} dims of {key!r} along `{axis}`, allowed: one"
+
+
+def _of_shapes(shapes: dict[str, tuple[tuple[int, ...], Any]], lengths: dict[str, int]) -> Iterator[str]:
+    """Weights that have no such dims, or too short ones."""
+    for name, (shape, layout) in shapes.items():
+        axes = () if layout is None else layout.axes
+        if len(axes) > len(shape):
+            yield f"its LayoutMap has {axes} for `{name}`, allowed: {len(shape)} or fewer, for its shape {shape}"
+            continue
+        for dim, axis in enumerate(axes):
+            if axis is not None and shape[dim] < lengths[axis]:
+                yield (
+                    f"its LayoutMap cuts dim {dim} of `{name}`, of shape {shape}, along `{axis}` of {lengths[axis]}, "
+                    f"allowed: a dim of at least {lengths[axis]} elements"
+                )
 
 
 def _idle(keys: list[str], trained: list[str], names: list[str]) -> dict[str, str]:

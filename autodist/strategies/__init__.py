@@ -61,6 +61,7 @@ from autodist.strategies._strategy import (
 )
 from autodist.strategies._tile_costs import tile_costs, tiled_dims
 from autodist.strategies._traffic import DEFAULT_BATCH_SIZE, traffic
+from autodist.strategies._whole_work import whole_work
 from autodist.strategies.checks import check, verify
 from autodist.strategies.synchronizers import (
     AllReduceSynchronizer,
@@ -160,5 +161,6 @@ __all__ = [
     "tiled_dims",
     "traffic",
     "verify",
+    "whole_work",
     "why_whole",
 ]

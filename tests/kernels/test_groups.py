@@ -311,8 +311,9 @@ def test_examples_that_meet_in_a_loss_are_refused():
         weight.assign_sub(0.1 * tape.gradient(loss, weight))
         return loss
 
-    with pytest.raises(StrategyError, match="groups of replicas have parts of the batch, and the loss: "):
+    with pytest.raises(StrategyError, match="groups of replicas have parts of the batch, and the loss: ") as caught:
         InProcessCluster(step, [np.ones((8, 4), np.float32)], "Tiled(dims=('*=0',), groups=2)", FOUR)
+    assert "leave out `groups=`" in (caught.value.hint or "")
 
 
 def test_a_step_that_trains_nothing_and_that_groups_can_not_share_is_that_of_all_replicas():

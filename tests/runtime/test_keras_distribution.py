@@ -19,9 +19,10 @@ from tests.modules import TESTS, python_path
 
 SCRIPT = Path(__file__).with_name("mesh_script.py")
 NAMES = ("block/up/kernel", "block/up/bias", "block/down/kernel")
+SHAPES = ((16, 32), (32,), (32, 3))
 OTHERS = ("block/norm/moving_mean", "block/norm/moving_variance", "seed_generator_state")
 GRAPH = SimpleNamespace(
-    trainable=[SimpleNamespace(name=name) for name in NAMES],
+    trainable=[SimpleNamespace(name=name, shape=shape) for name, shape in zip(NAMES, SHAPES, strict=True)],
     variables=[SimpleNamespace(name=name) for name in (*NAMES, *OTHERS)],
 )
 
@@ -62,9 +63,9 @@ def layouts_of(shape, axes, **layouts):
 
 @pytest.mark.parametrize("spec", [ResourceSpec.local(workers=4), ResourceSpec.local(workers=2, cpus=2)])
 def test_layouts_are_dims(distributed, spec):
-    layouts = {"block/up/.*": ("batch", "model"), "block/down/kernel": ("model",)}
+    layouts = {"block/up/kernel": ("batch", "model"), ".*bias": ("model",), "block/down/kernel": ("model",)}
     distributed(layouts_of((1, 4), ("batch", "model"), **layouts))
-    wanted = "Tiled(dims=('block/up/kernel=1', 'block/up/bias=1', 'block/down/kernel=0', '*=whole'))"
+    wanted = "Tiled(dims=('block/up/kernel=1', 'block/up/bias=0', 'block/down/kernel=0', '*=whole'))"
     assert tiling_of_keras(GRAPH, spec) == wanted
 
 
@@ -113,11 +114,31 @@ def test_layouts_of_what_is_not_trained_are_taken_and_said(distributed, caplog, 
     assert "block/down/kernel" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("key", "layout", "said"),
+    [
+        ("block/up/.*", (None, "model"), r"\(None, 'model'\) for `block/up/bias`, allowed: 1 or fewer, for its"),
+        ("block/down/kernel", (None, "model"), r"cuts dim 1 of `block/down/kernel`, of shape \(32, 3\), .* at least 4"),
+    ],
+)
+def test_layouts_that_do_not_fit_shapes_are_said(distributed, key, layout, said):
+    distributed(layouts_of((1, 4), ("batch", "model"), **{key: layout}))
+    with pytest.raises(StrategyError, match=said):
+        tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
+
+
+def test_an_empty_map_is_said(distributed, caplog):
+    distributed(layouts_of((1, 4), ("batch", "model")))
+    with caplog.at_level(logging.INFO, logger="autodist"):
+        assert tiling_of_keras(GRAPH, ResourceSpec.local(workers=4)) == "Tiled(dims=('*=whole',))"
+    assert "LayoutMap is empty: all weights stay whole" in caplog.text
+
+
 def test_a_mesh_of_two_axes_is_groups_of_replicas(distributed):
     spec = ResourceSpec.local(workers=4)
-    layouts = {"block/up/.*": (None, "model"), "block/down/kernel": ("model", None)}
+    layouts = {"block/up/kernel": (None, "model"), "block/down/kernel": ("model", None)}
     distributed(layouts_of((2, 2), ("batch", "model"), **layouts))
-    wanted = "Tiled(dims=('block/up/kernel=1', 'block/up/bias=1', 'block/down/kernel=0', '*=whole'), groups=2)"
+    wanted = "Tiled(dims=('block/up/kernel=1', 'block/down/kernel=0', '*=whole'), groups=2)"
     assert tiling_of_keras(GRAPH, spec) == wanted
 
 
