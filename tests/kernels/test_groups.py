@@ -15,7 +15,7 @@ from autodist.graph.layouts import TiledVariables
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.strategies import PSSynchronizer, Strategy, VariableConfig, compose
-from autodist.testing import InProcessCluster
+from autodist.testing import InProcessCluster, certify_in_process
 
 from . import single
 from .test_tiled import convolutions, drawn_dims, perceptron, recurrent, shared, trained, transformer
@@ -341,3 +341,26 @@ def test_a_step_that_trains_nothing_and_that_groups_can_not_share_is_that_of_all
         layout = replace(Layout.of(prepared, FOUR, rank, server=False), groups=2)
         made = rewrite(graph, layout, kernels_for(graph, prepared))[0]
         assert {point.members for point in made.points} == {None}  # they meet at once
+
+
+def with_the_highest():
+    """As Adam with `amsgrad`: a slot is computed from what was read of another one."""
+    weight = tf.Variable(np.random.default_rng(0).normal(size=(4, 6)), name="weight")
+    velocity, highest = (tf.Variable(tf.zeros([4, 6], tf.float64), name=name) for name in ("velocity", "highest"))
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((x @ weight) ** 2)
+        gradient = tape.gradient(loss, weight)
+        velocity.assign(0.9 * velocity + 0.1 * gradient**2)
+        highest.assign(tf.maximum(highest, velocity))
+        weight.assign_sub(0.1 * gradient / (tf.sqrt(highest) + 1e-3))
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("options", ["", ", groups=2"])
+def test_slots_that_are_computed_from_other_slots_are_in_parts_too(options):
+    batches = [[np.random.default_rng(k).normal(size=(7, 4))] for k in range(3)]
+    certify_in_process(with_the_highest, batches, f"Tiled(dims=('weight=1',){options})", FOUR, rtol=1e-10)
