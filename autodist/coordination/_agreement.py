@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # launchers, and workers until they train, do without
 
 _LOG = logging.getLogger("autodist")
 _LARGEST_KEPT_BYTES = 64 * 10**6
+_MUCH_WHOLE = 0.1
+"""The share of a step's work that users are told of if replicas don't share it, though they have parts of weights."""
 
 
 @dataclass(frozen=True)
@@ -227,14 +229,25 @@ def announce(strategy: Strategy, captured: CapturedStep, worker: Worker, number:
         f"{_count(len(strategy.graph.replicas), 'replica')} on {_count(worker.world_size, 'worker')}"
         + (f" over {' and '.join(strategy.carriers)}" if worker.world_size > 1 else ""),
     )
-    examples, replicas = captured.graph.batch_size, len(strategy.graph.replicas)
-    if examples is not None and 0 < examples < replicas:
-        idle = "1 of them computes" if replicas - examples == 1 else f"{replicas - examples} of them compute"
-        _LOG.info("the batch has %s for %d replicas: %s nothing", _count(examples, "example"), replicas, idle)
+    _tell_work(strategy, captured.graph)
     if worker.environment.run_dir is not None:
         strategy_file, graph_file = step_files(worker.environment.run_dir, number)
         _keep(strategy_file, strategy.save)
         _keep_graph(captured.graph, graph_file)
+
+
+def _tell_work(strategy: Strategy, graph: TrainingGraph) -> None:
+    """Say which replicas have nothing to compute, and what those that have parts of variables compute whole."""
+    from autodist.strategies import whole_work
+
+    examples, replicas = graph.batch_size, len(strategy.graph.replicas)
+    shares, kind = (strategy.groups_of_replicas, "groups of replicas") if strategy.has_tiles else (replicas, "replicas")
+    if examples is not None and 0 < examples < shares:
+        idle = "1 of them computes" if shares - examples == 1 else f"{shares - examples} of them compute"
+        _LOG.info("the batch has %s for %d %s: %s nothing", _count(examples, "example"), shares, kind, idle)
+    whole = whole_work(strategy, graph, examples) if examples and replicas > 1 else None
+    if whole is not None and whole.share >= _MUCH_WHOLE:
+        _LOG.info("each replica computes whole, from gathered inputs: %s", whole)
 
 
 def step_files(run_dir: Path, number: int) -> tuple[Path, Path]:

@@ -174,7 +174,7 @@ class Compiler:
         self._state.pull_all()
         found = capture(arguments.bind(function), arguments.specs(), self.names, split=arguments.split, fixed=True)
         if any(self._steps.placements.is_served(name) for name in written_by(found.graph)):
-            raise CaptureError("it changes variables at parameter servers")
+            raise CaptureError("it changes variables at parameter servers, or of which workers have parts")
         return as_array_program(replace(found, graph=found.graph.with_batch_size(self._batch_size(arguments, False))))
 
     def strategy_of_arrays(self, captured: CapturedStep) -> Strategy:

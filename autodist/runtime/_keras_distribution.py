@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import logging
 import re
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ from autodist.errors import StrategyError
 from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
 
+_LOG = logging.getLogger("autodist")
 _MOST_NAMES = 6
+_MOST_OTHERS = 2
 _HINTS = {
     "DataParallel": "make the mesh of `keras.distribution.list_devices()`; or leave out `set_distribution()`",
     "ModelParallel": "mend the mesh or the LayoutMap; or leave out `set_distribution()`, and run with "
@@ -23,6 +26,8 @@ _HINTS = {
 
 def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
     """The strategy that the script's ``ModelParallel`` means; None if it has set none, or ``DataParallel``.
+
+    Which of its layouts fit only variables that the step does not train, or outputs of layers, is logged.
 
     Raises:
         StrategyError: The mesh is not that of the cluster's replicas, or the layouts name nothing; lists all of it.
@@ -37,11 +42,21 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
         _raise("DataParallel", list(_of_size(lengths, spec)))
         return None
     names, batch = [variable.name for variable in graph.trainable], found.batch_dim_name
-    layouts = list(found._layout_map)
-    mistakes = [*_of_mesh(lengths, batch, spec), *_of_layouts(layouts, names)]
+    layouts = {key: found._layout_map[key] for key in found._layout_map}
+    idle = _idle(list(layouts), names, [variable.name for variable in graph.variables])
+    mistakes = [*_of_mesh(lengths, batch, spec), *_of_layouts(list(layouts), names, idle)]
     if not mistakes:
-        mistakes = list(_along_the_batch({key: found._layout_map[key] for key in layouts}, lengths, batch))
+        shapes = {v.name: (v.shape, found._layout_map[v.name]) for v in graph.trainable}
+        mistakes = [
+            *_along_the_batch(layouts, lengths, batch),
+            *_cut_twice(layouts, lengths),
+            *_of_shapes(shapes, lengths),
+        ]
     _raise("ModelParallel", mistakes)
+    if not layouts:
+        _LOG.info("the script's LayoutMap is empty: all weights stay whole")
+    for key, fitting in idle.items():
+        _LOG.info("the LayoutMap's %r changes nothing: it fits only %s", key, fitting)
     rules = [f"{glob.escape(name)}={dim}" for name in names for dim in _cut_dims(found._layout_map[name], lengths)]
     groups = lengths[batch] if len(_long(lengths)) > 1 else 1
     return f"Tiled(dims={(*rules, '*=whole')!r}{f', groups={groups}' if groups > 1 else ''})"
@@ -79,18 +94,59 @@ def _along_the_batch(layouts: dict[str, Any], lengths: dict[str, int], batch: st
     """Weights that are cut along the batch's axis, which a mesh of two axes does not allow."""
     for key, layout in layouts.items() if len(_long(lengths)) > 1 else ():
         if layout is not None and batch in layout.axes:
+            without = tuple(None if axis == batch else axis for axis in layout.axes)
             yield (
-                f"its LayoutMap cuts {key!r} along `{batch}`, the axis of the batch, allowed: along the other one, "
-                "since each group of replicas has all parts of a weight"
+                f"its LayoutMap cuts {key!r} along `{batch}`, the axis of the batch, allowed: {without}, since each "
+                "group of replicas has all parts of a weight"
             )
 
 
-def _of_layouts(keys: list[str], names: list[str]) -> Iterator[str]:
+def _cut_twice(layouts: dict[str, Any], lengths: dict[str, int]) -> Iterator[str]:
+    """Weights of which one axis cuts several dims."""
+    for key, layout in layouts.items():
+        axes = [axis for axis in (() if layout is None else layout.axes) if axis is not None and lengths[axis] > 1]
+        for axis in sorted({axis for axis in axes if axes.count(axis) > 1}):
+            yield f"its LayoutMap cuts {axes.count(axis)} dims of {key!r} along `{axis}`, allowed: one"
+
+
+def _of_shapes(shapes: dict[str, tuple[tuple[int, ...], Any]], lengths: dict[str, int]) -> Iterator[str]:
+    """Weights that have no such dims, or too short ones."""
+    for name, (shape, layout) in shapes.items():
+        axes = () if layout is None else layout.axes
+        if len(axes) > len(shape):
+            yield f"its LayoutMap has {axes} for `{name}`, allowed: {len(shape)} or fewer, for its shape {shape}"
+            continue
+        for dim, axis in enumerate(axes):
+            if axis is not None and shape[dim] < lengths[axis]:
+                yield (
+                    f"its LayoutMap cuts dim {dim} of `{name}`, of shape {shape}, along `{axis}` of {lengths[axis]}, "
+                    f"allowed: a dim of at least {lengths[axis]} elements"
+                )
+
+
+def _idle(keys: list[str], trained: list[str], names: list[str]) -> dict[str, str]:
+    """By key that fits no trained variable, what it fits instead: other variables of the step, or outputs of layers."""
+    outputs = [f"{layer}/output" for layer in dict.fromkeys(name.rpartition("/")[0] for name in names)]
+    found = {}
+    for key in keys:
+        if any(re.fullmatch(key, name) for name in trained):
+            continue
+        others = [name for name in names if re.fullmatch(key, name)]
+        some = " and ".join(f"`{name}`" for name in others[:_MOST_OTHERS])
+        if others:
+            more = f" and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
+            found[key] = f"{some}{more}, which this step does not train"
+        elif any(re.fullmatch(key, output) for output in outputs):
+            found[key] = "outputs of layers, which lie as the weights make them"
+    return found
+
+
+def _of_layouts(keys: list[str], names: list[str], idle: dict[str, str]) -> Iterator[str]:
     fitting = {name: [key for key in keys if re.fullmatch(key, name)] for name in names}
     known = ", ".join(names[:_MOST_NAMES])
     for key in keys:
-        if not any(key in found for found in fitting.values()):
-            yield f"its LayoutMap has {key!r}, which is the name of no trained variable, such as {known}"
+        if key not in idle and not any(key in found for found in fitting.values()):
+            yield f"its LayoutMap has {key!r}, which is the name of no variable of the step, such as {known}"
     for name, found in fitting.items():
         if len(found) > 1 and name not in found:  # a pattern that is the whole name overrides others
             yield f"its LayoutMap has {' and '.join(map(repr, found))} for `{name}`, allowed: one"

@@ -34,7 +34,7 @@ def refuse_unshared(captured: CapturedStep, placements: Placements) -> None:
     elif any(isinstance(leaf, tf.__internal__.CompositeTensor) for leaf in leaves):
         reason = "it returns ragged or sparse tensors"
     elif any(placements.is_served(name) for name in written_by(captured.graph)):
-        reason = "it changes variables at parameter servers"
+        reason = "it changes variables at parameter servers, or of which workers have parts"
     reason = reason or why_not_exact(captured.graph)
     if reason is not None:
         raise NotSharedError(reason)

@@ -39,6 +39,7 @@ from autodist.strategies._builders import (
     in_backward_order,
     tile_config,
     tile_variables,
+    why_whole,
 )
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._diff import Difference, StrategyDiff, diff
@@ -60,6 +61,7 @@ from autodist.strategies._strategy import (
 )
 from autodist.strategies._tile_costs import tile_costs, tiled_dims
 from autodist.strategies._traffic import DEFAULT_BATCH_SIZE, traffic
+from autodist.strategies._whole_work import whole_work
 from autodist.strategies.checks import check, verify
 from autodist.strategies.synchronizers import (
     AllReduceSynchronizer,
@@ -159,4 +161,6 @@ __all__ = [
     "tiled_dims",
     "traffic",
     "verify",
+    "whole_work",
+    "why_whole",
 ]

@@ -11,9 +11,11 @@ import tensorflow as tf
 
 from autodist.errors import StrategyError
 from autodist.graph import VariableNames, capture
+from autodist.graph.layouts import TiledVariables
+from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.strategies import PSSynchronizer, Strategy, VariableConfig, compose
-from autodist.testing import InProcessCluster
+from autodist.testing import InProcessCluster, certify_in_process
 
 from . import single
 from .test_tiled import convolutions, drawn_dims, perceptron, recurrent, shared, trained, transformer
@@ -224,7 +226,12 @@ def test_other_variables_have_what_they_are_given():
 
 
 @pytest.mark.parametrize(
-    "dims", ["('words=0', 'more=whole', 'scale=0')", pytest.param("('words=whole', 'more=0')", marks=pytest.mark.slow)]
+    "dims",
+    [
+        "('words=0', 'more=whole', 'scale=0')",
+        "('words=1', 'more=1', 'scale=whole')",
+        pytest.param("('words=whole', 'more=0')", marks=pytest.mark.slow),
+    ],
 )
 def test_rows_of_tables_are_joined_between_groups(dims):
     """Each group looks up what its own examples have; a word may be in several, or in none of a group's."""
@@ -304,5 +311,56 @@ def test_examples_that_meet_in_a_loss_are_refused():
         weight.assign_sub(0.1 * tape.gradient(loss, weight))
         return loss
 
-    with pytest.raises(StrategyError, match="groups of replicas have parts of the batch, and the loss: "):
+    with pytest.raises(StrategyError, match="groups of replicas have parts of the batch, and the loss: ") as caught:
         InProcessCluster(step, [np.ones((8, 4), np.float32)], "Tiled(dims=('*=0',), groups=2)", FOUR)
+    assert "leave out `groups=`" in (caught.value.hint or "")
+
+
+def test_a_step_that_trains_nothing_and_that_groups_can_not_share_is_that_of_all_replicas():
+    """As a function of arrays whose rows are shared: each replica takes the variables whole."""
+    weight = tf.Variable(tf.ones([4, 6]), name="weight")
+    names = VariableNames()
+
+    def train(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((x @ weight) ** 2)
+        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+        return loss
+
+    def summed(x):
+        return x @ weight, tf.reduce_sum(x @ weight, 0)
+
+    strategy = compose(
+        "Tiled(dims=('weight=1',), groups=2)", capture(train, [tf.TensorSpec([None, 4])], names).graph, FOUR
+    )
+    graph, prepared = prepare(
+        capture(summed, [tf.TensorSpec([9, 4])], names, split=(True,), fixed=True).graph, strategy
+    )
+    assert TiledVariables.of(graph).parts == 2
+    for rank in range(4):
+        layout = replace(Layout.of(prepared, FOUR, rank, server=False), groups=2)
+        made = rewrite(graph, layout, kernels_for(graph, prepared))[0]
+        assert {point.members for point in made.points} == {None}  # they meet at once
+
+
+def with_the_highest():
+    """As Adam with `amsgrad`: a slot is computed from what was read of another one."""
+    weight = tf.Variable(np.random.default_rng(0).normal(size=(4, 6)), name="weight")
+    velocity, highest = (tf.Variable(tf.zeros([4, 6], tf.float64), name=name) for name in ("velocity", "highest"))
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((x @ weight) ** 2)
+        gradient = tape.gradient(loss, weight)
+        velocity.assign(0.9 * velocity + 0.1 * gradient**2)
+        highest.assign(tf.maximum(highest, velocity))
+        weight.assign_sub(0.1 * gradient / (tf.sqrt(highest) + 1e-3))
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("options", ["", ", groups=2"])
+def test_slots_that_are_computed_from_other_slots_are_in_parts_too(options):
+    batches = [[np.random.default_rng(k).normal(size=(7, 4))] for k in range(3)]
+    certify_in_process(with_the_highest, batches, f"Tiled(dims=('weight=1',){options})", FOUR, rtol=1e-10)

@@ -65,7 +65,7 @@ OPTIMIZERS = {
 }
 
 
-TABLE, HEAD = "*/embeddings=0", "dense*/kernel=1"
+TABLE, COLUMNS, HEAD = "*/embeddings=0", "*/embeddings=1", "dense*/kernel=1"
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,15 @@ TABLE, HEAD = "*/embeddings=0", "dense*/kernel=1"
     [
         (separate, (TABLE, HEAD, "*=whole"), "adam"),
         (tied, (TABLE, "*=whole"), "sgd"),
+        (separate, (COLUMNS, HEAD, "*=whole"), "adam"),
+        pytest.param(separate, (COLUMNS, "*=whole"), "sgd", marks=pytest.mark.slow),
         pytest.param(separate, (TABLE, "*=whole"), "adam", marks=pytest.mark.slow),
         pytest.param(separate, (TABLE, HEAD), "sgd", marks=pytest.mark.slow),
         pytest.param(tied, (TABLE, "*=whole"), "adam", marks=pytest.mark.slow),
-        pytest.param(tied, ("*/embeddings=1", "*=whole"), "sgd", marks=pytest.mark.slow),
+        pytest.param(tied, (COLUMNS, "*=whole"), "sgd", marks=pytest.mark.slow),
     ],
 )
-def test_each_replica_looks_up_its_rows(build, dims, optimizer):
+def test_each_replica_looks_up_its_part(build, dims, optimizer):
     looks_up_as_one_device(build, dims, optimizer, [3, 0, 4])
 
 
@@ -150,3 +152,35 @@ def test_rows_are_looked_up_by_handles_too():
         single.run(
             step, [[np.full((5, LENGTH), WORDS, np.int32), data[0][1]]], sizes, strategy="Tiled(dims=('table*=0',))"
         )
+
+
+LOOKUPS = {
+    "by handle": lambda table, x, y: tf.nn.embedding_lookup(table, x),
+    "twice": lambda table, x, y: tf.gather(table, x) * tf.nn.embedding_lookup(table, y),
+}
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("kind", LOOKUPS)
+def test_replicas_have_parts_of_the_columns_of_a_table_whose_gradient_is_rows(kind, dim):
+    numbers = np.random.default_rng(0)
+    table = tf.Variable(numbers.normal(size=(30, 4, 3)), name="table")
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            found = tf.sin(LOOKUPS[kind](table, x, y)) * tf.cast(y, tf.float64)[..., None, None]
+            loss = tf.reduce_mean(tf.reduce_sum(found**2, [1, 2, 3]))
+        gradient = tape.gradient(loss, table)
+        table.scatter_sub(tf.IndexedSlices(1e-4 * gradient.values, gradient.indices))
+        return loss
+
+    data = [[numbers.integers(0, 30, (7, 2)).astype(np.int32) for _ in range(2)] for _ in range(2)]
+    losses, [before], [after] = of_one_device(step, [table], data)
+    strategy = f"Tiled(dims=('table={dim}',))"
+    exchanged = single.rewritten(step, data[0], 3, strategy, batch_size=7)[1].exchanged
+    assert not [one for one in exchanged if one.size_bytes > 150], "numbers travel; rows and their gradients do not"
+    ran = single.run(step, data, [3, 0, 4], strategy=strategy, batch_size=7)
+    np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-12)
+    [value] = ran.variables.values()
+    np.testing.assert_allclose(value, after, rtol=1e-12, atol=1e-12)
+    assert np.abs(after - before).max() > 1e-3

@@ -1,6 +1,7 @@
 """What will run is planned before anything is changed: what can't be planned leaves the session as it was."""
 
 import logging
+import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ import pytest
 import tensorflow as tf
 from certify.partitioned.strategies import InParts
 
+import autodist
 from autodist.errors import StrategyError
 from autodist.graph import VariableNames, capture
 from autodist.resource_spec import ResourceSpec
@@ -68,6 +70,28 @@ def test_replicas_that_get_no_example_are_told(caplog):
         assert_same(program)
     told = [line for line in caplog.messages if "for 2 replicas" in line]
     assert told == ["the batch has 1 example for 2 replicas: 1 of them computes nothing"]
+
+
+def test_what_replicas_with_parts_of_weights_compute_whole_is_told(caplog):
+    """Fewer examples than replicas are no matter for them: each has its part of the weights."""
+    weight = tf.Variable(tf.ones([4, 6]), name="weight")
+
+    @autodist.function
+    def step(x, system):
+        with tf.GradientTape() as tape:
+            made = tf.reduce_mean(tf.linalg.inv(system + tf.reduce_sum(weight)), 0)
+            loss = tf.reduce_mean((x @ weight @ made) ** 2)
+        weight.assign_sub(1e-6 * tape.gradient(loss, weight))
+        return loss
+
+    with (
+        caplog.at_level(logging.INFO, "autodist"),
+        autodist.scope(ResourceSpec.local(cpus=2), strategy="Tiled(dims=('weight=1',))"),
+    ):
+        step(np.ones((1, 4), np.float32), np.eye(6, dtype=np.float32)[None])
+    [told] = [line for line in caplog.messages if "computes whole, from gathered inputs: " in line]
+    assert re.search(r"\d\d % of the step's work, most of it `.*\(MatMul at .*test_changes.py:\d+\)", told)
+    assert "computes nothing" not in caplog.text
 
 
 def test_a_step_that_cannot_be_compiled_leaves_the_session_as_it_was():

@@ -1,5 +1,6 @@
 """Scripts that say by `keras.distribution` how their weights are cut, as for Keras on JAX."""
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,12 @@ from tests.modules import TESTS, python_path
 
 SCRIPT = Path(__file__).with_name("mesh_script.py")
 NAMES = ("block/up/kernel", "block/up/bias", "block/down/kernel")
-GRAPH = SimpleNamespace(trainable=[SimpleNamespace(name=name) for name in NAMES])
+SHAPES = ((16, 32), (32,), (32, 3))
+OTHERS = ("block/norm/moving_mean", "block/norm/moving_variance", "seed_generator_state")
+GRAPH = SimpleNamespace(
+    trainable=[SimpleNamespace(name=name, shape=shape) for name, shape in zip(NAMES, SHAPES, strict=True)],
+    variables=[SimpleNamespace(name=name) for name in (*NAMES, *OTHERS)],
+)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +63,9 @@ def layouts_of(shape, axes, **layouts):
 
 @pytest.mark.parametrize("spec", [ResourceSpec.local(workers=4), ResourceSpec.local(workers=2, cpus=2)])
 def test_layouts_are_dims(distributed, spec):
-    layouts = {"block/up/.*": ("batch", "model"), "block/down/kernel": ("model",)}
+    layouts = {"block/up/kernel": ("batch", "model"), ".*bias": ("model",), "block/down/kernel": ("model",)}
     distributed(layouts_of((1, 4), ("batch", "model"), **layouts))
-    wanted = "Tiled(dims=('block/up/kernel=1', 'block/up/bias=1', 'block/down/kernel=0', '*=whole'))"
+    wanted = "Tiled(dims=('block/up/kernel=1', 'block/up/bias=0', 'block/down/kernel=0', '*=whole'))"
     assert tiling_of_keras(GRAPH, spec) == wanted
 
 
@@ -80,7 +86,7 @@ def test_all_that_can_not_be_followed_is_said(distributed):
     distributed(layouts_of((2, 2), ("batch", "model"), **{"up/kernel": ("model",), "block/up/kernel": ("model",)}))
     with pytest.raises(StrategyError) as caught:
         tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
-    assert "LayoutMap has 'up/kernel', which is the name of no trained variable" in caught.value.message
+    assert "LayoutMap has 'up/kernel', which is the name of no variable of the step" in caught.value.message
     distributed(layouts_of((1, 4), ("batch", "model"), **{"block/up/.*": ("model",), ".*/kernel": ("model",)}))
     with pytest.raises(
         StrategyError, match=r"has 'block/up/\.\*' and '\.\*/kernel' for `block/up/kernel`, allowed: one"
@@ -91,11 +97,48 @@ def test_all_that_can_not_be_followed_is_said(distributed):
         tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
 
 
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("seed_generator_state", "'seed_generator_state' changes nothing: it fits only `seed_generator_state`, which"),
+        (".*/moving_.*", "fits only `block/norm/moving_mean` and `block/norm/moving_variance`, which this step does n"),
+        ("block/down/output", "'block/down/output' changes nothing: it fits only outputs of layers"),
+    ],
+)
+def test_layouts_of_what_is_not_trained_are_taken_and_said(distributed, caplog, key, said):
+    distributed(layouts_of((1, 4), ("batch", "model"), **{key: ("model",), "block/down/kernel": ("model",)}))
+    with caplog.at_level(logging.INFO, logger="autodist"):
+        found = tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
+    assert found == "Tiled(dims=('block/down/kernel=0', '*=whole'))"
+    assert said in caplog.text
+    assert "block/down/kernel" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "layout", "said"),
+    [
+        ("block/up/.*", (None, "model"), r"\(None, 'model'\) for `block/up/bias`, allowed: 1 or fewer, for its"),
+        ("block/down/kernel", (None, "model"), r"cuts dim 1 of `block/down/kernel`, of shape \(32, 3\), .* at least 4"),
+    ],
+)
+def test_layouts_that_do_not_fit_shapes_are_said(distributed, key, layout, said):
+    distributed(layouts_of((1, 4), ("batch", "model"), **{key: layout}))
+    with pytest.raises(StrategyError, match=said):
+        tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
+
+
+def test_an_empty_map_is_said(distributed, caplog):
+    distributed(layouts_of((1, 4), ("batch", "model")))
+    with caplog.at_level(logging.INFO, logger="autodist"):
+        assert tiling_of_keras(GRAPH, ResourceSpec.local(workers=4)) == "Tiled(dims=('*=whole',))"
+    assert "LayoutMap is empty: all weights stay whole" in caplog.text
+
+
 def test_a_mesh_of_two_axes_is_groups_of_replicas(distributed):
     spec = ResourceSpec.local(workers=4)
-    layouts = {"block/up/.*": (None, "model"), "block/down/kernel": ("model", None)}
+    layouts = {"block/up/kernel": (None, "model"), "block/down/kernel": ("model", None)}
     distributed(layouts_of((2, 2), ("batch", "model"), **layouts))
-    wanted = "Tiled(dims=('block/up/kernel=1', 'block/up/bias=1', 'block/down/kernel=0', '*=whole'), groups=2)"
+    wanted = "Tiled(dims=('block/up/kernel=1', 'block/down/kernel=0', '*=whole'), groups=2)"
     assert tiling_of_keras(GRAPH, spec) == wanted
 
 
@@ -104,8 +147,15 @@ def test_a_mesh_of_two_axes_is_groups_of_replicas(distributed):
     [
         ((2, 2), ("model", "batch"), "batch", ("model",), "of which the first is that of the batch, `batch`"),
         ((2, 2, 2), ("batch", "model", "more"), "batch", ("model",), "`batch` of 2 and `model` of 2 and `more` of 2"),
-        ((2, 2), ("batch", "model"), "batch", ("batch", "model"), "cuts 'block/up/kernel' along `batch`, the axis of"),
+        (
+            (2, 2),
+            ("batch", "model"),
+            "batch",
+            ("batch", "model"),
+            r"along `batch`, the axis of the batch, allowed: \(None, 'model'\), s",
+        ),
         ((2, 4), ("batch", "model"), "batch", ("model",), r"its mesh is \(2, 4\), the cluster has 4 replicas"),
+        ((1, 4), ("batch", "model"), "batch", ("model", "model"), "cuts 2 dims of 'block/up/kernel' along `model`, al"),
     ],
 )
 def test_two_axes_that_can_not_be_followed_are_said(distributed, shape, axes, batch, layout, said):

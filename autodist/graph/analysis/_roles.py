@@ -73,9 +73,11 @@ class _Roles:
             for name, mark in analysis.marks.items()
             if gradient_handles.get(mark.gradient) in position
         }
-        bits = analysis.gradient_bits(mark_bit)
-        self.slot_bits = self._written_bits(bits)
-        self.bits = analysis.gradient_bits(mark_bit, self.slot_bits)
+        self.slot_bits: dict[str, int] = {}
+        self.bits = analysis.gradient_bits(mark_bit)
+        while (found := self._written_bits(self.bits)) != self.slot_bits:  # a slot may be computed from another one
+            self.slot_bits = found
+            self.bits = analysis.gradient_bits(mark_bit, found)
 
     def _gradients(self, gradient_handles: dict[int, str]) -> dict[str, tuple[Gradient, ...]]:
         """By handle, the gradients in the order in which they were taken."""

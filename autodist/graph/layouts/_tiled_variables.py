@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from autodist.graph._graph_def import data_inputs, node_of
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph._variables import Variable
+from autodist.graph._variables import Gradient, Variable
 from autodist.graph.layouts._base import WHOLE, Tile, Whole
 
 
@@ -18,7 +18,7 @@ class OwnGradient:
 
     Attributes:
         source: The gradient of the whole variable, of which it is a part; of rows, those that are in this part.
-        layout: How a dense gradient is cut; rows of a sparse one are not cut.
+        layout: How it is cut. Row numbers of a sparse gradient are not, nor its rows if these are parts of dim 0.
         part: The number of the part.
     """
 
@@ -77,8 +77,8 @@ class TiledVariables:
             reads.update((name, tile) for name in _joins(graph, parts))
             gradients.update(_gradients(graph, parts, tile))
         nodes = graph.analysis.nodes
-        dense = (mark for mark, own in gradients.items() if own.layout != WHOLE)
-        slices = frozenset(node_of(nodes[mark].input[0]) for mark in dense)
+        cut = (mark for mark, own in gradients.items() if own.layout != WHOLE)
+        slices = frozenset(node_of(nodes[mark].input[0]) for mark in cut)
         examples = max(part.piece.tiled_for or 0 for parts in wholes.values() for part in parts if part.piece)
         return cls(max(map(len, wholes.values())), examples, reads, gradients, slices)
 
@@ -100,7 +100,7 @@ class TiledVariables:
             if handles[0] in tiles and analysis.nodes[name].op == "ReadVariableOp"
         }
         gradients = {
-            mark: OwnGradient(analysis.nodes[mark].input[0], Tile(dim) if mark == gradient.dense else WHOLE, 0)
+            mark: OwnGradient(analysis.nodes[mark].input[0], Tile(dim) if _is_cut(gradient, mark, dim) else WHOLE, 0)
             for name, dim in dims.items()
             for gradient in graph.variable(name).gradients
             for mark in gradient.tensors
@@ -131,8 +131,13 @@ def _gradients(graph: TrainingGraph, parts: Sequence[Variable], tile: Tile) -> I
     for part, variable in enumerate(parts):
         for gradient in variable.gradients:
             for mark in gradient.tensors:
-                if mark == gradient.dense:
+                if _is_cut(gradient, mark, tile.dim):
                     cut = nodes[node_of(nodes[mark].input[0])]
                     yield mark, OwnGradient(cut.input[0], tile, part)
                 elif mark in graph.analysis.marks:
                     yield mark, OwnGradient(nodes[mark].input[0], WHOLE, part)
+
+
+def _is_cut(gradient: Gradient, mark: str, dim: int) -> bool:
+    """Whether a part of a variable that is cut along a dim has a part of a gradient's tensor: row numbers have none."""
+    return mark == gradient.dense or (dim > 0 and mark == gradient.values)

@@ -7,7 +7,7 @@ it looks at more than one part, what.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
 
 _OUTSIDE_USE = "besides the update, the step takes the gradient of the whole variable: returns it, or a norm of it"
+_TOGETHER = "changes all, like gradient accumulation, or the scaling of `mixed_float16` (`mixed_bfloat16` needs none)"
 
 
 @dataclass(frozen=True)
@@ -163,12 +164,23 @@ class _Region:
         """Whether the update is the variable's own, with slots of its shape."""
         others = sorted(set(self.variable.coupled) - {self.variable.name})
         if others:
-            named = ", ".join(f"`{name}`" for name in others[:3]) + (" and others" if len(others) > 3 else "")
-            self.obstacles.append(Obstacle("", "", f"its update can't be separated from that of {named}"))
+            self.obstacles.append(
+                Obstacle("", "", f"its update can't be separated from that of {self._tied_to(others)}")
+            )
             return False
         for slot in self.misshapen:
             self.obstacles.append(Obstacle("", "", f"its slot `{slot.name}` has the shape {slot.shape}"))
         return True
+
+    def _tied_to(self, others: Sequence[str]) -> str:
+        """In words, the other variables; the operator that changes them along with this one, if there is one."""
+        handles = {self.all.graph.variable(name).handle for name in others}
+        users = (name for handle in sorted(self.own) for name in self.all.users.get(handle, ()))
+        shared = (name for name in users if not handles.isdisjoint(self.analysis.touched(self.nodes[name])))
+        name = next((name for name in shared if name in self.analysis.writes), None)
+        if name is not None:
+            return f"others: op `{name}` ({self.nodes[name].op}) {_TOGETHER}"
+        return ", ".join(f"`{name}`" for name in others[:3]) + (" and others" if len(others) > 3 else "")
 
     # Classification ----------------------------------------------------------------------------------------------
 

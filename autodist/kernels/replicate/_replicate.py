@@ -51,6 +51,8 @@ from autodist.kernels.replicate._same_batches import BATCHES
 from autodist.kernels.replicate._share_batch import share_batch
 from autodist.kernels.replicate._warnings import inexact_of, notes_of, notes_of_halves, warnings_of
 
+_ONE_GROUP = "leave out `groups=`, or give a mesh of `keras.distribution` one axis; or "
+
 
 @dataclass(frozen=True)
 class Replicate(Kernel):
@@ -101,7 +103,7 @@ class Replicate(Kernel):
         if arguments.parts:
             return plan_batch(self.graph, arguments)
         tiled = TiledVariables.of(self.graph)
-        if tiled.parts:
+        if tiled.parts and graph.layout.groups == 1:
             return self._tiled_plan(demand, tiled, graph.layout)
         synchronized = [name for name in demand.analysis.synchronized if name in demand.replica]
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
@@ -126,7 +128,7 @@ class Replicate(Kernel):
         tiled = TiledVariables.of(self.graph)
         if not tiled.parts:
             return None
-        with self._refused(tiled):
+        with self._refused(tiled, in_groups=True):
             self._check_exact(demand)
             meetings = GroupMeetings.of(self.graph, demand)
             _check_parts(tiled, graph.layout)
@@ -140,7 +142,7 @@ class Replicate(Kernel):
             raise NoPlanError("replicas combine the gradients of their own losses")
 
     @contextlib.contextmanager
-    def _refused(self, tiled: TiledVariables) -> Iterator[None]:
+    def _refused(self, tiled: TiledVariables, *, in_groups: bool = False) -> Iterator[None]:
         """Refuse a step that trains tiled variables, where there is no plan; others may go on without one."""
         try:
             yield
@@ -148,7 +150,8 @@ class Replicate(Kernel):
             if tiled.gradients:
                 raise StrategyError(
                     f"variables are tiled, and this step can't be shared tensor by tensor: {error}",
-                    hint="take a strategy without tiled variables, synchronous and without `gradient_reduction=`",
+                    hint=f"{_ONE_GROUP if in_groups else ''}take a strategy without tiled variables, synchronous and "
+                    "without `gradient_reduction=`",
                 ) from error
 
     def _tiled_plan(self, demand: NodeDemand, tiled: TiledVariables, layout: Layout) -> BatchPlan | None:

@@ -13,6 +13,7 @@ from autodist.search.tilings._baseline_tilings import Baseline, baseline_tiling
 from autodist.search.tilings._coarse_graph import CoarseGraph
 from autodist.search.tilings._domains import tile_bytes
 from autodist.search.tilings._tiling_search import FoundTiling, SearchOptions, find_tiling
+from autodist.wording import size_text
 
 _STEPS = 12
 _FIRST_WEIGHT, _LAST_WEIGHT = 1e-3, 1e5
@@ -102,8 +103,8 @@ def tiling_within(
             low, high = weight, high * 8 if fits is None else high
     if fits is None:
         raise SpaceEmpty(
-            f"no tiling over {prod(lengths)} devices keeps within {limit_bytes / 1e6:.1f} MB per device, "
-            f"the least that was found needs {least / 1e6:.1f} MB",
-            hint="allow more memory, or use more devices",
+            f"no tiling over {prod(lengths)} devices keeps within {size_text(limit_bytes)} per device, "
+            f"the least that was found needs {size_text(least)}",
+            hint="raise `memory_gb`, of `Tiled` or in the spec, or use more devices",
         )
     return fits

@@ -20,6 +20,7 @@ from autodist.strategies import (
     group_problems,
     in_backward_order,
     tile_variables,
+    why_whole,
 )
 from autodist.strategies.tiling import TilingPlan
 
@@ -89,7 +90,7 @@ class Tiled(StrategyBuilder):
         named = {variable.name: self._named(variable.name) for variable in graph.trainable}
         self._check(graph, named, parts)
         found, remark = self._searched(graph, spec, named)
-        remark = "; ".join(filter(None, (self._idle(graph), remark)))
+        remark = "; ".join(filter(None, (self._idle(graph), _why_none(graph, named), remark)))
         strategy = self._strategy(graph, spec, named, found, remark)
         self._check_memory(strategy, graph, spec)
         return strategy
@@ -213,17 +214,26 @@ class Tiled(StrategyBuilder):
 
 
 def _alternating(graph: TrainingGraph, parts: int) -> Iterator[tuple[str, int]]:
-    """The last dim of a large weight, then the first one of the next, so that one takes the parts the other makes."""
+    """The last dim of a large weight, then the first one of the next, so that one takes the parts the other makes.
+
+    Tables are cut by rows.
+    """
     is_second = False
     for variable in reversed(in_backward_order(graph)):
         if len(variable.shape) < 2 or variable.size_bytes < _LEAST_BYTES:
             continue
         last = len(variable.shape) - 1
-        wanted = (0, last) if is_second else (last, 0)
+        wanted = (0, last) if is_second or variable.is_sparse else (last, 0)
         found = next((dim for dim in wanted if can_tile(graph, variable.name, dim, parts)), None)
         if found is not None:
             yield variable.name, found
         is_second = found is not None and not is_second
+
+
+def _why_none(graph: TrainingGraph, named: Mapping[str, str | None]) -> str:
+    """A remark about why none of the variables that no rule names can be cut; none if one can."""
+    reasons = [why_whole(graph, name) for name, dim in named.items() if dim is None]
+    return f"no variable can be cut: {reasons[0]}" if reasons and all(reasons) else ""
 
 
 def _rule(text: str) -> tuple[str, str] | None:

@@ -15,7 +15,7 @@ from autodist.strategies._builders._poseidon import Poseidon
 from autodist.strategies._builders._ps_builder import PS
 from autodist.strategies._builders._ps_load_balancing import PSLoadBalancing
 from autodist.strategies._builders._sfb import SFB
-from autodist.strategies._builders._tile_variables import can_tile, tile_config, tile_variables
+from autodist.strategies._builders._tile_variables import can_tile, tile_config, tile_variables, why_whole
 
 __all__ = [
     "BUILDERS",
@@ -40,6 +40,7 @@ __all__ = [
     "in_backward_order",
     "tile_config",
     "tile_variables",
+    "why_whole",
 ]
 
 BUILDERS: tuple[type[StrategyBuilder], ...] = (

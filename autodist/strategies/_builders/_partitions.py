@@ -24,25 +24,30 @@ def shard_limit(max_shards: int | None, spec: ResourceSpec) -> int:
     return spec.world_size if max_shards is None else max_shards
 
 
-def can_split(graph: TrainingGraph, variable: Variable, dim: int = 0) -> bool:
-    """Whether a variable can be split along a dim: its update is its own and elementwise.
-
-    A sparse variable is split by rows only: its gradient has indices into dim 0.
-    """
-    if set(variable.coupled) - {variable.name} or (variable.is_sparse and dim):
+def can_cut(graph: TrainingGraph, variable: Variable, dim: int = 0) -> bool:
+    """Whether a variable can be cut along a dim: its update is its own and elementwise."""
+    if set(variable.coupled) - {variable.name}:
         return False
     if len(variable.shape) <= dim or variable.shape[dim] == 1 or 0 in variable.shape:
         return False
     return graph.graph_def is None or not graph.update_regions.of(variable.name).obstacles
 
 
-def can_spread(graph: TrainingGraph, variable: Variable, dim: int = 0) -> bool:
-    """Whether a variable can be split along a dim into shards that several devices hold.
+def can_split(graph: TrainingGraph, variable: Variable, dim: int = 0) -> bool:
+    """Whether a variable can be split along a dim into shards whose gradients travel.
 
-    No if the step does more with the gradient than the update: then none of them has all of it.
+    A sparse variable is split by rows only: its gradient has indices into dim 0.
     """
-    if not can_split(graph, variable, dim):
-        return False
+    return not (variable.is_sparse and dim) and can_cut(graph, variable, dim)
+
+
+def can_spread(graph: TrainingGraph, variable: Variable, dim: int = 0) -> bool:
+    """Whether a variable can be split along a dim into shards that several devices hold."""
+    return can_split(graph, variable, dim) and only_updates(graph, variable)
+
+
+def only_updates(graph: TrainingGraph, variable: Variable) -> bool:
+    """Whether a step does nothing with a variable's gradient but the update: else a single device has to have it."""
     return graph.graph_def is None or graph.update_regions.of(variable.name).outside_use is None
 
 

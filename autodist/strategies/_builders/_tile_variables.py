@@ -11,7 +11,7 @@ from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._builders._collectives import carrier_of, chunks, grouped, in_backward_order
 from autodist.strategies._builders._encoded_variables import encoder
-from autodist.strategies._builders._partitions import can_spread, split
+from autodist.strategies._builders._partitions import can_cut, only_updates, split
 from autodist.strategies._strategy import Communicator, ShardConfig, VariableConfig
 from autodist.strategies.synchronizers import AllReduceSynchronizer, TileSynchronizer
 
@@ -35,7 +35,7 @@ def can_tile(graph: TrainingGraph, variable: str, dim: int, parts: int) -> bool:
     """
     found = graph.variable(variable)
     fits = dim < len(found.shape) and found.shape[dim] >= parts
-    return fits and parts > 1 and can_spread(graph, found, dim)
+    return fits and parts > 1 and can_cut(graph, found, dim) and only_updates(graph, found)
 
 
 def why_whole(graph: TrainingGraph, variable: str) -> str | None:

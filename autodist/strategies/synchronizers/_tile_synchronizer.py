@@ -200,8 +200,6 @@ def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
         if len(cut) > 1 or any(isinstance(entry, tuple) for _, entry in cut):
             allowed, reason = f"{len(parts)} parts of one dim", "replicas have parts that are as equal as they can be"
             yield Problem(name, "partition", f"{config.partition}", allowed, reason)
-        if variable.is_sparse and any(dim for dim, _ in cut):
-            yield Problem(name, "partition", f"{config.partition}", "parts of dim 0", "its gradient has rows")
         numbers = {shard.synchronizer.tiled_for for shard in config.shards}
         if len(numbers) > 1 or min(number or 0 for number in numbers) < 0:
             yield Problem(name, "examples", listed(map(str, numbers)), "one number, at least 0", "it is one plan")

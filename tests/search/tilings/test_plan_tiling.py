@@ -118,8 +118,11 @@ def test_a_limit_of_memory_is_kept():
     limited = plan_tiling(graph, mesh(4), int(free.device_bytes * 0.75))
     assert limited.device_bytes <= free.device_bytes * 0.75
     assert limited.moved_bytes >= free.moved_bytes
-    with pytest.raises(SpaceEmpty, match=r"keeps within 0\.1 MB per device, the least that was found needs"):
+    with pytest.raises(
+        SpaceEmpty, match=r"keeps within 100\.0 kB per device, the least that was found needs"
+    ) as caught:
         plan_tiling(graph, mesh(4), 100_000)
+    assert "raise `memory_gb`" in (caught.value.hint or "")
     assert stored / 4 < limited.device_bytes < stored + 4 * 4 * 1024 * 512
 
 
