@@ -43,7 +43,7 @@ def test_shapes_are_those_of_the_lengths():
         nodes = graph.analysis.nodes
         product = next(name for name in nodes if name.endswith("Tensordot"))
         assert tensor_shape(nodes, product) == (None, given.shape[1], 6)
-    assert sizes == [(None, 11, 4), (None, 2, 4), (None, 73, 4)]
+    assert sizes == [(None, 60, 4), (None, 73, 4), (None, 2, 4)]
 
 
 def test_stacked_steps_of_time_have_the_length():
@@ -77,7 +77,28 @@ def test_lengths_that_fit_nothing_else_are_left_out():
     captured = described(
         trained(lambda x: tf.reduce_sum(x + places[: tf.shape(x)[1]], [1, 2]) * w, w), [(8, 20, 4)], [(1,)]
     )
-    assert captured.lengths.most == (31,)
+    assert captured.lengths.most == (37,)
     captured.check_lengths([(3, 31, 4)])
     with pytest.raises(OtherLengthsError, match="2"):
         captured.check_lengths([(3, 41, 4)])
+
+
+@pytest.mark.parametrize("sizes", [(2,), (7,), (59,), (61,), (130,), (500,), (8, 9), (64, 64 + 7), (200, 30, 31)])
+def test_no_small_number_leaves_the_same_rest_of_two_lengths(sizes):
+    """What is rounded up to a multiple of something would look like a sum else."""
+    lengths = Lengths.of([(8, size) for size in sizes], [(1,)] * len(sizes))
+    tried = []
+
+    def describe(shapes):
+        tried.append([shape[1] for shape in shapes])
+        raise ValueError if len(tried) == 1 else CaptureError("enough")
+
+    with pytest.raises(CaptureError, match="enough"):
+        lengths.described(describe, [True] * len(sizes))
+    for divided in tried:
+        for times in (8.0, 3.0, 1.5, 1.0, 0.6):
+            for one, other in zip(divided, lengths._primes(times, divided), strict=True):
+                assert one < other
+                assert all(one % number != other % number for number in range(2, 13))
+        assert all(size % 12 == 0 for size in divided)
+        assert len(set(divided)) == len(sizes)

@@ -55,18 +55,21 @@ class ServedLengths:
     least: tuple[int, ...]
     most: tuple[int, ...]
 
-    def serve(self, shapes: Sequence[Sequence[int]]) -> bool:
-        """Whether arguments of these shapes have such lengths.
+    def check(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Check that it serves arguments of these shapes.
+
+        Raises:
+            OtherLengthsError: It does not.
 
         Example:
-            >>> ServedLengths((), (((0, 1),),), least=(2,), most=(11,)).serve([(8, 12)])
-            False
+            >>> ServedLengths((), (((0, 1),),), least=(2,), most=(11,)).check([(8, 11)])
         """
-        sizes = ({shapes[argument][dim] for argument, dim in dims} for dims in self.dims)
-        return all(
-            len(found) == 1 and least <= min(found) <= most
-            for found, least, most in zip(sizes, self.least, self.most, strict=True)
-        )
+        sizes = [{shapes[argument][dim] for argument, dim in dims} for dims in self.dims]
+        ranges = zip(sizes, self.least, self.most, strict=True)
+        if not all(len(found) == 1 and least <= min(found) <= most for found, least, most in ranges):
+            raise OtherLengthsError(
+                f"only lengths of {self.least} to {self.most} are known to do alike, not of {sizes}"
+            )
 
 
 @dataclass(frozen=True)
@@ -110,10 +113,8 @@ class CapturedStep:
         Raises:
             OtherLengthsError: It does not.
         """
-        if self.lengths is not None and not self.lengths.serve(shapes):
-            raise OtherLengthsError(
-                f"only lengths of {self.lengths.least} to {self.lengths.most} are known to do alike"
-            )
+        if self.lengths is not None:
+            self.lengths.check(shapes)
 
     def line_of(self, name: str) -> str:
         """``file:line`` of the user's code that a node comes from."""

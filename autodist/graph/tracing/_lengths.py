@@ -1,9 +1,10 @@
 """Lengths: a step that is traced once for batches of all lengths, and described for some of them.
 
 How replicas share a step is found out by the sizes of all dims but that of the batch. A step whose sequences have any
-length is described for three lengths, as if it had been traced for each: about those of the call at hand, shorter and
-longer ones. What is rewritten alike for all of them is right for the lengths between. They are prime: a reshape that
-mixes examples where a length has no divisor is seen by that.
+length is described for three lengths, as if it had been traced for each. What is rewritten alike for all of them is
+right for the lengths between, if it does not depend on what divides a length: a reshape may mix examples where a length
+is odd, and pooling rounds it up. So one of the three has many divisors, the longest is prime, and whatever small number
+both are divided by, they leave other rests.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from autodist.graph.tracing._captured_step import CapturedStep, ServedLengths
 Shapes: TypeAlias = tuple[tuple[int | None, ...] | None, ...]
 
 _SHORT = (2, 3, 5, 7, 11)
-_LONGER = (8.0, 3.0, 1.5)
+_DIVIDED = (60, 24, 12)
+"""Multiples of these have many divisors."""
+_LONGER = (8.0, 3.0, 1.5, 1.0, 0.6)
 """How many times as long as those of the call, one after the other until they fit."""
+_LONGEST_PERIOD = 12
 
 
 @dataclass(frozen=True)
@@ -66,19 +70,23 @@ class Lengths:
         Raises:
             CaptureError: It can't be described for lengths.
         """
-        if any(size < 2 for size in self.sizes):
-            raise CaptureError("a length of 1 may stand for any other")
-        first = self._primes(1.0)  # those of the call may be those of other dims by chance
-        try:
-            own = describe(self._with(first, split))
-        except ValueError as error:  # TensorFlow refuses shapes that don't fit each other
-            raise CaptureError(f"it is not for arguments of any length: {str(error).splitlines()[0]}") from error
-        least, shorter = self._first(describe, own, self._shorter(), split)
-        most, longer = self._first(describe, own, map(self._primes, _LONGER), split)
-        others = tuple(found for found in (shorter, longer) if found is not None)
-        if not others:
-            raise CaptureError("it can't be described for other lengths")
-        return replace(own, lengths=ServedLengths(others, self.dims, least or self.sizes, most or first))
+        own: CapturedStep | None = None
+        for divided in self._divided():
+            try:
+                own = describe(self._with(divided, split))
+            except CaptureError:
+                raise
+            except ValueError:  # TensorFlow refuses shapes that don't fit each other
+                continue
+            most, longer = self._first(describe, own, (self._primes(times, divided) for times in _LONGER), split)
+            if most is not None and longer is not None:
+                least, shorter = self._first(describe, own, self._shorter(), split)
+                others = (longer,) if shorter is None else (longer, shorter)
+                lowest = tuple(map(min, divided, most)) if least is None else least
+                lengths = ServedLengths(others, self.dims, lowest, tuple(map(max, divided, most)))
+                lengths.check(self.shapes)
+                return replace(own, lengths=lengths)
+        raise CaptureError("it can't be described for other lengths")
 
     def _first(
         self,
@@ -93,7 +101,7 @@ class Lengths:
         for sizes in sorted(wanted, key=lambda sizes: not others.isdisjoint(sizes)):
             try:
                 found = describe(self._with(sizes, split)).graph
-            except (CaptureError, ValueError):
+            except ValueError:  # a CaptureError is one
                 continue
             if _is_of_a_kind(found, own.graph):
                 return sizes, found
@@ -110,16 +118,23 @@ class Lengths:
 
     def _shorter(self) -> Iterator[tuple[int, ...]]:
         for size in _SHORT:
-            sizes = tuple(range(size, size + len(self.sizes)))
-            if all(short < own for short, own in zip(sizes, self.sizes, strict=True)):
-                yield sizes
+            yield tuple(range(size, size + len(self.sizes)))
 
-    def _primes(self, times: float) -> tuple[int, ...]:
+    def _divided(self) -> Iterator[tuple[int, ...]]:
+        """Lengths with many divisors, unlike each other, up to those of the call where these are long enough."""
+        for factor in _DIVIDED:
+            found: list[int] = []
+            for size in self.sizes:
+                number = factor * max(1, size // factor)
+                found.append(next(n for n in itertools.count(number, factor) if n not in found))
+            yield tuple(found)
+
+    def _primes(self, times: float, divided: Sequence[int]) -> tuple[int, ...]:
         """Primes for the lengths, unlike each other, that are so many times as long."""
         found: list[int] = []
-        for size in self.sizes:
-            longer = (n for n in itertools.count(int(size * times) + 1) if n not in found and _is_prime(n))
-            found.append(next(longer))
+        for size, other in zip(self.sizes, divided, strict=True):
+            longer = itertools.count(max(int(size * times), other) + 1)
+            found.append(next(n for n in longer if n not in found and _is_prime(n) and _are_apart(n, other)))
         return tuple(found)
 
 
@@ -148,3 +163,8 @@ def _is_of_a_kind(one: TrainingGraph, other: TrainingGraph) -> bool:
 
 def _is_prime(number: int) -> bool:
     return number > 1 and all(number % divisor for divisor in range(2, int(number**0.5) + 1))
+
+
+def _are_apart(one: int, other: int) -> bool:
+    """Whether two numbers leave other rests, whatever small number they are divided by."""
+    return all((one - other) % period for period in range(2, _LONGEST_PERIOD + 1))

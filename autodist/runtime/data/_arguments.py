@@ -260,6 +260,8 @@ class ArgumentSplits:
         self.num_replicas = num_replicas
         self._found: dict[Any, tuple[bool, ...]] = {}
         self._open = OpenDims()
+        self._apart: set[Any] = set()
+        """Kinds of calls and their lengths that no trace for many lengths serves."""
 
     def of(self, place: Any, arguments: Arguments) -> Arguments:
         """The arguments with what is split, see :func:`split_by_rows`, and with their open dims.
@@ -279,7 +281,12 @@ class ArgumentSplits:
         if is_shared and found.is_local and found.global_rows is None:
             return found  # workers with parts of their own may have other lengths
         dims = self._open.of((key, found.split), found.declared, found.arrays, found.split)
-        return replace(found, open_dims=dims, ties=_ties(found.arrays, dims) if is_shared else ())
+        if not is_shared:
+            return replace(found, open_dims=dims)
+        ties, lengths = _ties(found.arrays, dims)
+        # A dim of one may stand for one of any size.
+        is_apart = 1 in lengths or (key, ties, lengths) in self._apart
+        return found if is_apart else replace(found, open_dims=dims, ties=ties)
 
     def traced(self, place: Any, arguments: Arguments, trace: Callable[[Arguments], _Step]) -> tuple[_Step, Arguments]:
         """Trace a call with its open dims, or without them where that is impossible; return its arguments as well.
@@ -292,6 +299,7 @@ class ArgumentSplits:
         try:
             return trace(arguments), arguments
         except OtherLengthsError:
+            self._apart.add(((place, arguments.kind), *_ties(arguments.arrays, arguments.open_dims)))
             arguments = replace(arguments, open_dims=(), ties=())
             return trace(arguments), arguments
         except Exception as error:
@@ -305,11 +313,11 @@ class ArgumentSplits:
         return trace(arguments), arguments
 
 
-def _ties(arrays: Sequence[Any], open_dims: Dims) -> tuple[int, ...]:
-    """Per open dim, the number of its length among those of all, by order of appearance."""
-    lengths = [array.shape[dim] for array, dims in zip(arrays, open_dims, strict=False) for dim in dims]
-    known = list(dict.fromkeys(lengths))
-    return tuple(map(known.index, lengths))
+def _ties(arrays: Sequence[Any], open_dims: Dims) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Per open dim, the number of its length among those of all, by order of appearance; and these lengths."""
+    sizes = [array.shape[dim] for array, dims in zip(arrays, open_dims, strict=False) for dim in dims]
+    lengths = tuple(dict.fromkeys(sizes))
+    return tuple(map(lengths.index, sizes)), lengths
 
 
 def _form(structure: Any) -> str:
