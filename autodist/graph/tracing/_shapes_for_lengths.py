@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autodist.errors import CaptureError
@@ -30,12 +31,25 @@ _MOST_ROUNDS = 12
 """How often shapes are inferred again, since TensorFlow's inference does not see into loops and variables."""
 
 
-def with_shapes(flat: Any, sizes: Mapping[str, Shape]) -> Any:
+@dataclass(frozen=True)
+class Stored:
+    """What a handle leads to, which TensorFlow does not infer from a placeholder: lookups have shapes by this.
+
+    Attributes:
+        shape: Its shape.
+        dtype: The type of its elements.
+    """
+
+    shape: Shape
+    dtype: str
+
+
+def with_shapes(flat: Any, sizes: Mapping[str, Shape | Stored]) -> Any:
     """A copy of a flat graph, with the shapes of all tensors for inputs of these shapes.
 
     Args:
         flat: The graph, with the functions that it calls.
-        sizes: By name of a placeholder, its shape.
+        sizes: By name of a placeholder, its shape, or what it leads to.
 
     Raises:
         CaptureError: The shape of some tensor can't be told.
@@ -51,11 +65,14 @@ def with_shapes(flat: Any, sizes: Mapping[str, Shape]) -> Any:
     return found
 
 
-def _with_rows(flat: Any, sizes: Mapping[str, Shape], rows: int) -> Any:
+def _with_rows(flat: Any, sizes: Mapping[str, Shape | Stored], rows: int) -> Any:
     """A copy of a graph, with its shapes for a number of rows."""
     copy = type(flat)()
     copy.CopyFrom(flat)
-    known = {name: shape and tuple(rows if n is None else n for n in shape) for name, shape in sizes.items()}
+    known = {
+        name: given if given is None or isinstance(given, Stored) else tuple(rows if n is None else n for n in given)
+        for name, given in sizes.items()
+    }
     _Shapes(copy).infer({node.name: node for node in copy.node}, known)
     return copy
 
@@ -110,16 +127,16 @@ class _Shapes:
         self._source = graph_def
         self._functions = {function.signature.name: function for function in graph_def.library.function}
         self._bodies = FunctionBodies(graph_def)
-        self._inferred: dict[tuple[str, tuple[Shape, ...]], dict[str, Any]] = {}
+        self._inferred: dict[tuple[str, tuple[Shape | Stored, ...]], dict[str, Any]] = {}
         self._may_grow = may_grow(graph_def)
 
-    def infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Shape]) -> None:
+    def infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Shape | Stored]) -> None:
         """Give nodes the shapes that TensorFlow infers where some placeholders have these; functions as well."""
         self._infer(nodes, sizes)
         for node in nodes.values():
             for called in called_functions(node):
                 if called.name in self._functions:
-                    self._keep(called.name, self._body(called.name, _arguments(node, nodes)))
+                    self._keep(called.name, self._body(called.name, _arguments(node, nodes, sizes)))
 
     def _keep(self, function: str, body: Mapping[str, Any]) -> None:
         """Write the shapes of a body into its definition."""
@@ -131,7 +148,7 @@ class _Shapes:
         for node in definition.node_def:
             node.attr[_SHAPES].CopyFrom(body[node.name].attr[_SHAPES])
 
-    def _body(self, function: str, given: Sequence[Shape]) -> dict[str, Any]:
+    def _body(self, function: str, given: Sequence[Shape | Stored]) -> dict[str, Any]:
         """The nodes of a function with the shapes for the arguments with which it is called.
 
         Raises:
@@ -148,28 +165,30 @@ class _Shapes:
             self._inferred[key] = body
         return self._inferred[key]
 
-    def _infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Shape]) -> None:
+    def _infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Shape | Stored]) -> None:
         loops = {name: _loop_shapes(node, nodes) for name, node in nodes.items() if node.op in LOOPS}
         graph_def = type(self._source)(versions=self._source.versions, library=self._source.library)
         for name, node in nodes.items():
-            if name in sizes:
-                _set(node.attr["shape"].shape, sizes[name])
+            given = sizes.get(name)
+            if given is not None and not isinstance(given, Stored):
+                _set(node.attr["shape"].shape, given)
             made = graph_def.node.add()
             made.CopyFrom(node)
             made.attr.pop(_SHAPES, None)
             if name in loops and all(shape is None for shape in loops[name]):
                 made.attr["output_shapes"].list.SetInParent()
                 del made.attr["output_shapes"].list.shape[:]
-        self._infer_in_rounds(graph_def, nodes)
+        self._infer_in_rounds(graph_def, nodes, sizes)
 
-    def _infer_in_rounds(self, graph_def: Any, nodes: Mapping[str, Any]) -> None:
+    def _infer_in_rounds(self, graph_def: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Shape | Stored]) -> None:
         """Have TensorFlow infer shapes, until what it can't know by itself has gone into all that depends on it."""
         lacking = [name for name, node in nodes.items() if node.op in self._functions]
         if lacking:
             raise CaptureError(f"op `{lacking[0]}` is a function, whose shapes can't be told")
         order = topological_order(nodes)
         known = {name: [output_shape(node, k) for k in range(len(output_types(node)))] for name, node in nodes.items()}
-        given: dict[str, Any] = {}
+        stored = {name: what for name, what in sizes.items() if isinstance(what, Stored)}
+        given = {name: _handle(f"{_GIVEN}handle_{number}", stored[name]) for number, name in enumerate(stored)}
         for name, node in nodes.items():  # variables have their shapes from tracing only
             if is_kind(node.op, Kind.VARIABLE) and known[name] and None not in (known[name][0] or (None,)):
                 given[name] = _placeholder(f"{_GIVEN}{len(given)}", output_types(node)[0], known[name][0])
@@ -181,7 +200,7 @@ class _Shapes:
             vague = _vague(inferred, nodes, given)
             causes, behind = _causes(vague, nodes, order)
             if not self._may_grow:
-                stacks = stacked_shapes(nodes, behind, lambda loop: self._body_of(loop, nodes))
+                stacks = stacked_shapes(nodes, behind, lambda loop: self._body_of(loop, nodes, sizes))
                 told = {name: _sharper(shape, inferred[name][0]) for name, shape in stacks.items() if name not in given}
                 found = {name: shape for name, shape in told.items() if shape != inferred[name][0]}
                 vague.update(found)
@@ -194,13 +213,17 @@ class _Shapes:
                 dtype = output_types(nodes[name])[index]
                 given[tensor] = _placeholder(f"{_GIVEN}{len(given)}", dtype, vague[tensor])
 
-    def _body_of(self, loop: Any, nodes: Mapping[str, Any]) -> Body:
+    def _body_of(self, loop: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Shape | Stored]) -> Body:
         name = loop.attr["body"].func.name
-        return self._body(name, _arguments(loop, nodes)), self._bodies.results(name)
+        return self._body(name, _arguments(loop, nodes, sizes)), self._bodies.results(name)
 
 
-def _arguments(node: Any, nodes: Mapping[str, Any]) -> list[Shape]:
-    return [tensor_shape(nodes, tensor) for tensor in data_inputs(node)]
+def _arguments(node: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Shape | Stored]) -> list[Shape | Stored]:
+    """What a function is called with: shapes, and what handles lead to."""
+    return [
+        given if isinstance(given := sizes.get(tensor), Stored) else tensor_shape(nodes, tensor)
+        for tensor in data_inputs(node)
+    ]
 
 
 def _vague(
@@ -240,6 +263,15 @@ def _placeholder(name: str, dtype: int, shape: Shape) -> Any:
     node = node_def_pb2.NodeDef(name=name, op="Placeholder")
     node.attr["dtype"].type = dtype
     _set(node.attr["shape"].shape, shape)
+    return node
+
+
+def _handle(name: str, what: Stored) -> Any:
+    import tensorflow as tf
+
+    node = tf.compat.v1.NodeDef(name=name, op="VarHandleOp")
+    node.attr["dtype"].type = tf.as_dtype(what.dtype).as_datatype_enum
+    _set(node.attr["shape"].shape, what.shape)
     return node
 
 

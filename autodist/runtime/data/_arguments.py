@@ -279,6 +279,10 @@ class ArgumentSplits:
         if is_shared and found.is_local and found.global_rows is None:
             return found  # workers with parts of their own may have other lengths
         dims = self._open.of((key, found.split), found.declared, found.arrays, found.split)
+        if is_shared and any(
+            array.shape[d] < 2 for array, open_ in zip(found.arrays, dims, strict=False) for d in open_
+        ):
+            return found  # a size of 1 may stand for any other
         return replace(found, open_dims=dims, ties=_ties(found.arrays, dims) if is_shared else ())
 
     def traced(self, place: Any, arguments: Arguments, trace: Callable[[Arguments], _Step]) -> tuple[_Step, Arguments]:
