@@ -1,5 +1,8 @@
 """Steps that are traced once for sequences of all lengths, and described for some."""
 
+import itertools
+
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -81,3 +84,37 @@ def test_lengths_that_fit_nothing_else_are_left_out():
     captured.check_lengths([(3, 31, 4)])
     with pytest.raises(OtherLengthsError, match="2"):
         captured.check_lengths([(3, 41, 4)])
+
+
+@pytest.mark.parametrize("sizes", [(7,), (7, 9), (9, 7), (5, 6), (15, 200), (7, 8, 9)])
+def test_lengths_have_no_order_and_no_remainder_in_common(sizes):
+    w = tf.Variable(1.0)
+
+    def forward(*given):
+        return tf.add_n([tf.reduce_sum(x[:, 2:], [1, 2]) for x in given]) * w  # not of two
+
+    shapes = [(8, size, 4) for size in sizes]
+    captured = described(trained(forward, w), shapes, [(1,)] * len(sizes))
+    graphs = (captured.graph, *captured.lengths.graphs)
+    found = np.array([[given.shape[1] for given in graph.inputs] for graph in graphs])
+    assert len(found) == 3
+    for one, other in itertools.permutations(range(len(sizes)), 2):
+        assert (found[:, one] > found[:, other]).any()
+    for length in found.T:
+        assert np.gcd.reduce(length - length[0]) == 1
+
+
+def test_lookups_have_the_length():
+    words = tf.Variable(tf.ones([30, 4]))
+
+    def step(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.gather(words, tf.cast(ids, tf.int32)))
+        words.assign_sub(tf.convert_to_tensor(tape.gradient(loss, words)))
+        return loss
+
+    captured = described(step, [(8, 9)], [(1,)])
+    for graph in (captured.graph, *captured.lengths.graphs):
+        nodes = graph.analysis.nodes
+        (looked_up,) = [name for name, node in nodes.items() if node.op == "ResourceGather"]
+        assert tensor_shape(nodes, looked_up) == (None, graph.inputs[0].shape[1], 4)
