@@ -291,3 +291,75 @@ def fourier(v, x):
 @case()
 def framed(v, x):
     return squared(tf.signal.frame(scores(v, hidden(v, x)), 3, 2, pad_end=True))
+
+
+def by_height(m):
+    return tf.transpose(m, [1, 0, 2, 3])
+
+
+@case("m")
+def mapped_over_height(v, m):
+    return squared(tf.map_fn(lambda one: tf.tanh(tf.tensordot(one, v["w"][:3], 1)), by_height(m)))
+
+
+@case("m")
+def averaged_by_height(v, m):
+    def turn(one):
+        h = tf.tanh(tf.tensordot(one, v["w"][:3], 1))
+        return h - tf.reduce_mean(h, 1, keepdims=True)
+
+    return squared(tf.map_fn(turn, by_height(m)))
+
+
+@case("m")
+def scanned_over_height(v, m):
+    def turn(state, one):
+        h = tf.tanh(tf.tensordot(one, v["w"][:3], 1) + state)
+        return tf.matmul(tf.nn.softmax(tf.matmul(h, h, transpose_b=True)), h)
+
+    start = tf.zeros([tf.shape(m)[0], tf.shape(m)[2], 4], m.dtype)
+    return squared(tf.scan(turn, by_height(m), start))
+
+
+@case("m")
+def mapped_over_pictures(v, m):
+    def turn(one):
+        h = tf.tanh(tf.tensordot(one, v["w"][:3], 1))
+        return tf.reduce_max(h, 0) - tf.reduce_mean(h, [0, 1])
+
+    signature = tf.TensorSpec([None, 4], m.dtype)
+    return squared(tf.map_fn(turn, m, fn_output_signature=signature))
+
+
+@case("xz")
+def stepped_with_memory(v, x, z):
+    memory = tf.tanh(tf.tensordot(z, v["w"], 1))
+
+    def turn(state, one):
+        weights = tf.nn.softmax(tf.einsum("bd,bmd->bm", state, memory))
+        return tf.tanh(one + tf.einsum("bm,bmd->bd", weights, memory))
+
+    h = tf.transpose(tf.tensordot(x, v["w"], 1), [1, 0, 2])
+    return squared(tf.scan(turn, h, tf.zeros_like(h[0])))
+
+
+@case("xz")
+def pairs_in_a_loop(v, x, z):
+    memory = tf.tanh(tf.tensordot(z, v["w"], 1))
+
+    def turn(t, total):
+        now = tf.tanh(tf.tensordot(x[:, t], v["w"], 1))
+        return t + 1, total + tf.reduce_mean(tf.square(now[:, None] - memory), [0, 1])
+
+    total = tf.while_loop(lambda t, _: t < tf.shape(x)[1], turn, [0, tf.zeros([4], x.dtype)])[1]
+    return tf.reduce_sum(tf.sin(total)) / tf.cast(tf.shape(x)[1], x.dtype)
+
+
+@case("m")
+def averages_over_height(v, m):
+    def turn(state, one):
+        h = tf.tanh(tf.tensordot(one, v["w"][:3], 1) + state)
+        return h - tf.reduce_mean(h, 1, keepdims=True) + tf.math.reduce_std(h, 1, keepdims=True)
+
+    start = tf.zeros([tf.shape(m)[0], tf.shape(m)[2], 4], m.dtype)
+    return squared(tf.scan(turn, by_height(m), start)[-1])

@@ -174,12 +174,6 @@ def pooled():
 
 
 @model
-def depthwise():
-    given = vectors()
-    return of_vectors(mean(layers.DepthwiseConv1D(3, padding="same", activation="relu")(given)), given)
-
-
-@model
 def attention():
     given = words()
     e = embedded(given)
@@ -305,13 +299,7 @@ def one_hot():
 @model
 def by_time():
     given = words()
-    return tagging(layers.TimeDistributed(layers.Dense(5, activation="relu"))(embedded(given)), given)
-
-
-@model
-def masked():
-    given = vectors()
-    return of_vectors(layers.LSTM(4)(layers.Masking()(given)), given)
+    return tagging(layers.TimeDistributed(layers.Dense(5, activation="relu"))(embedded(given, mask=False)), given)
 
 
 @model
