@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from autodist.errors import CaptureError
 from autodist.graph._function_bodies import FunctionBodies
@@ -21,7 +21,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._inferred_shapes import inferred_shapes
 from autodist.graph.operators import LOOPS, Kind, is_kind
-from autodist.graph.tracing._list_lengths import Body, Shape, may_grow, stacked_shapes
+from autodist.graph.tracing._list_lengths import Body, Listed, Lists, Shape, may_grow, shapes_from_lists
 
 _SHAPES = "_output_shapes"
 _GIVEN = "autodist_given_"
@@ -44,7 +44,11 @@ class Stored:
     dtype: str
 
 
-def with_shapes(flat: Any, sizes: Mapping[str, Shape | Stored]) -> Any:
+Given: TypeAlias = Shape | Stored | Listed
+"""What is known of a placeholder, or of an argument of a function."""
+
+
+def with_shapes(flat: Any, sizes: Mapping[str, Given]) -> Any:
     """A copy of a flat graph, with the shapes of all tensors for inputs of these shapes.
 
     Args:
@@ -65,12 +69,14 @@ def with_shapes(flat: Any, sizes: Mapping[str, Shape | Stored]) -> Any:
     return found
 
 
-def _with_rows(flat: Any, sizes: Mapping[str, Shape | Stored], rows: int) -> Any:
+def _with_rows(flat: Any, sizes: Mapping[str, Given], rows: int) -> Any:
     """A copy of a graph, with its shapes for a number of rows."""
     copy = type(flat)()
     copy.CopyFrom(flat)
     known = {
-        name: given if given is None or isinstance(given, Stored) else tuple(rows if n is None else n for n in given)
+        name: given
+        if given is None or isinstance(given, Stored | Listed)
+        else tuple(rows if n is None else n for n in given)
         for name, given in sizes.items()
     }
     _Shapes(copy).infer({node.name: node for node in copy.node}, known)
@@ -127,19 +133,32 @@ class _Shapes:
         self._source = graph_def
         self._functions = {function.signature.name: function for function in graph_def.library.function}
         self._bodies = FunctionBodies(graph_def)
-        self._inferred: dict[tuple[str, tuple[Shape | Stored, ...]], dict[str, Any]] = {}
+        self._inferred: dict[tuple[str, tuple[Given, ...]], dict[str, Any]] = {}
+        self._kept: dict[str, tuple[Given, ...]] = {}
         self._may_grow = may_grow(graph_def)
 
-    def infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Shape | Stored]) -> None:
+    def infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> None:
         """Give nodes the shapes that TensorFlow infers where some placeholders have these; functions as well."""
         self._infer(nodes, sizes)
+        self._keep(nodes, sizes)
+
+    def _keep(self, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> None:
+        """Write the shapes of the bodies of all functions that nodes call into their definitions.
+
+        Raises:
+            CaptureError: One is called with several shapes.
+        """
         for node in nodes.values():
             for called in called_functions(node):
                 if called.name in self._functions:
-                    self._keep(called.name, self._body(called.name, _arguments(node, nodes, sizes)))
+                    given = self._given(called.name, self._arguments(node, nodes, sizes))
+                    if self._kept.setdefault(called.name, given) != given:
+                        raise CaptureError(f"function `{called.name}` is called with several shapes")
+                    body = self._body(called.name, given)
+                    self._write(called.name, body)
+                    self._keep(body, self._by_name(called.name, given))
 
-    def _keep(self, function: str, body: Mapping[str, Any]) -> None:
-        """Write the shapes of a body into its definition."""
+    def _write(self, function: str, body: Mapping[str, Any]) -> None:
         definition = self._functions[function]
         for number, argument in enumerate(definition.signature.input_arg):
             listed = definition.arg_attr[number].attr[_SHAPES].list.shape
@@ -148,29 +167,32 @@ class _Shapes:
         for node in definition.node_def:
             node.attr[_SHAPES].CopyFrom(body[node.name].attr[_SHAPES])
 
-    def _body(self, function: str, given: Sequence[Shape | Stored]) -> dict[str, Any]:
-        """The nodes of a function with the shapes for the arguments with which it is called.
+    def _given(self, function: str, given: Sequence[Given]) -> tuple[Given, ...]:
+        """What is given to a function of all that the node which calls it is given."""
+        return tuple(given[-len(self._bodies.arguments(function)) :])
 
-        Raises:
-            CaptureError: It was called with others as well.
-        """
+    def _by_name(self, function: str, given: Sequence[Given]) -> dict[str, Given]:
         arguments = self._bodies.arguments(function)
-        key = function, tuple(given[-len(arguments) :])
+        return {a: what for a, what in zip(arguments, given, strict=True) if what is not None}
+
+    def _body(self, function: str, given: tuple[Given, ...]) -> dict[str, Any]:
+        """The nodes of a function with the shapes for the arguments with which it is called."""
+        key = function, given
         if key not in self._inferred:
             body = {}
             for name, node in self._bodies.nodes(function).items():
                 body[name] = type(node)()
                 body[name].CopyFrom(node)
-            self.infer(body, {a: s for a, s in zip(arguments, key[1], strict=True) if s is not None})
+            self._infer(body, self._by_name(function, given))
             self._inferred[key] = body
         return self._inferred[key]
 
-    def _infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Shape | Stored]) -> None:
+    def _infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> None:
         loops = {name: _loop_shapes(node, nodes) for name, node in nodes.items() if node.op in LOOPS}
         graph_def = type(self._source)(versions=self._source.versions, library=self._source.library)
         for name, node in nodes.items():
             given = sizes.get(name)
-            if given is not None and not isinstance(given, Stored):
+            if given is not None and not isinstance(given, Stored | Listed):
                 _set(node.attr["shape"].shape, given)
             made = graph_def.node.add()
             made.CopyFrom(node)
@@ -180,7 +202,7 @@ class _Shapes:
                 del made.attr["output_shapes"].list.shape[:]
         self._infer_in_rounds(graph_def, nodes, sizes)
 
-    def _infer_in_rounds(self, graph_def: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Shape | Stored]) -> None:
+    def _infer_in_rounds(self, graph_def: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> None:
         """Have TensorFlow infer shapes, until what it can't know by itself has gone into all that depends on it."""
         lacking = [name for name, node in nodes.items() if node.op in self._functions]
         if lacking:
@@ -199,12 +221,9 @@ class _Shapes:
                 _note(nodes[name], [_sharper(*both) for both in zip(shapes, known[name], strict=True)])
             vague = _vague(inferred, nodes, given)
             causes, behind = _causes(vague, nodes, order)
-            if not self._may_grow:
-                stacks = stacked_shapes(nodes, behind, lambda loop: self._body_of(loop, nodes, sizes))
-                told = {name: _sharper(shape, inferred[name][0]) for name, shape in stacks.items() if name not in given}
-                found = {name: shape for name, shape in told.items() if shape != inferred[name][0]}
-                vague.update(found)
-                causes = [*causes, *(name for name in found if name not in causes)]
+            told = self._told_by_lists(nodes, sizes, inferred, behind)
+            vague.update((tensor, shape) for tensor, shape in told.items() if tensor not in given)
+            causes = [*causes, *(tensor for tensor in told if tensor not in given and tensor not in causes)]
             if not causes:
                 return
             for tensor in causes:
@@ -213,17 +232,53 @@ class _Shapes:
                 dtype = output_types(nodes[name])[index]
                 given[tensor] = _placeholder(f"{_GIVEN}{len(given)}", dtype, vague[tensor])
 
-    def _body_of(self, loop: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Shape | Stored]) -> Body:
+    def _told_by_lists(
+        self,
+        nodes: Mapping[str, Any],
+        sizes: Mapping[str, Given],
+        inferred: Mapping[str, Sequence[Shape]],
+        behind: frozenset[str],
+    ) -> dict[str, Shape]:
+        """The shapes of tensors that come from lists, which tell more of them than TensorFlow infers."""
+        if self._may_grow:
+            return {}
+        told = shapes_from_lists(nodes, behind, _elements(sizes), lambda loop: self._body_of(loop, nodes, sizes))
+        found: dict[str, Shape] = {}
+        for tensor, shape in told.items():
+            name, index = split_tensor(tensor)
+            if (sharper := _sharper(shape, inferred[name][index])) != inferred[name][index]:
+                found[tensor] = sharper
+        return found
+
+    def _body_of(self, loop: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> Body:
         name = loop.attr["body"].func.name
-        return self._body(name, _arguments(loop, nodes, sizes)), self._bodies.results(name)
+        given = self._given(name, self._arguments(loop, nodes, sizes))
+        return self._body(name, given), self._bodies.results(name), _elements(self._by_name(name, given))
+
+    def _arguments(self, node: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> list[Given]:
+        """What a function is called with: shapes, what handles lead to, and what lists hold."""
+        lists = Lists(nodes, _elements(sizes), lambda loop: self._body_of(loop, nodes, sizes))
+        found: list[Given] = []
+        for tensor in data_inputs(node):
+            given = sizes.get(tensor)
+            if isinstance(given, Stored):
+                found.append(given)
+            elif _is_list(nodes, tensor):
+                found.append(Listed(lists.element(tensor)))
+            else:
+                found.append(tensor_shape(nodes, tensor))
+        return found
 
 
-def _arguments(node: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Shape | Stored]) -> list[Shape | Stored]:
-    """What a function is called with: shapes, and what handles lead to."""
-    return [
-        given if isinstance(given := sizes.get(tensor), Stored) else tensor_shape(nodes, tensor)
-        for tensor in data_inputs(node)
-    ]
+def _elements(sizes: Mapping[str, Given]) -> dict[str, Shape]:
+    return {name: what.element for name, what in sizes.items() if isinstance(what, Listed)}
+
+
+def _is_list(nodes: Mapping[str, Any], tensor: str) -> bool:
+    from tensorflow.core.framework import types_pb2
+
+    name, index = split_tensor(tensor)
+    return bool(output_types(nodes[name])[index] == types_pb2.DT_VARIANT)
 
 
 def _vague(
