@@ -118,3 +118,41 @@ def test_lookups_have_the_length():
         nodes = graph.analysis.nodes
         (looked_up,) = [name for name, node in nodes.items() if node.op == "ResourceGather"]
         assert tensor_shape(nodes, looked_up) == (None, graph.inputs[0].shape[1], 4)
+
+
+def test_what_loops_take_from_lists_has_the_lengths():
+    w = tf.Variable(tf.ones([3, 3]))
+
+    def forward(images):
+        start = tf.zeros_like(images[:, 0])
+        by_height = tf.transpose(images, [1, 0, 2, 3])
+        return tf.scan(lambda state, row: tf.tanh(state + tf.tensordot(row, w, 1)), by_height, start)
+
+    captured = described(trained(forward, w), [(8, 9, 6, 3)], [(1, 2)])
+    for graph in (captured.graph, *captured.lengths.graphs):
+        width = graph.inputs[0].shape[2]
+        taken = [
+            [dim.size for dim in node.attr["_output_shapes"].list.shape[number].dim]
+            for function in graph.graph_def.library.function
+            for node in function.node_def
+            for number, op in enumerate(["TensorListGetItem", "TensorListPopBack"])
+            if node.op == op
+        ]
+        assert [-1, width, 3] in taken
+
+
+def test_one_loop_for_two_lengths_is_refused():
+    w = tf.Variable(tf.ones([4]))
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 4])])
+    def summed(x):
+        def turn(k, total):
+            return k + 1, tf.tanh(total + x)
+
+        return tf.while_loop(lambda k, _: k < 3, turn, [0, tf.zeros_like(x)])[1]
+
+    def forward(one, other):
+        return tf.reduce_sum(summed(one) * w) + tf.reduce_sum(summed(other) * w)
+
+    with pytest.raises(CaptureError, match="several shapes"):
+        described(trained(forward, w), [(8, 9, 4), (8, 6, 4)], [(1,), (1,)])

@@ -35,6 +35,7 @@ IMAGES = [
     RANDOM.normal(size=(height + 4, width + 4, 3)) for height, width in zip(LENGTHS, lengths(OTHERS), strict=True)
 ]
 CTC_LABELS = [(np.arange(3) + k) % 4 + 1 for k in range(COUNT)]
+FILMS = [RANDOM.normal(size=(k, 4, 4, 1)) for k in LENGTHS]
 WEIGHTS = RANDOM.uniform(size=COUNT)
 
 Model = tuple[keras.Model, Any, Any]
@@ -147,12 +148,6 @@ def convolved():
 
 
 @model
-def causal_convolution():
-    given = vectors()
-    return of_vectors(mean(layers.Conv1D(6, 3, padding="causal", activation="relu")(given)), given)
-
-
-@model
 def up_and_down():
     given = vectors()
     found = layers.Conv1DTranspose(6, 3, strides=2, padding="same", activation="relu")(given)
@@ -202,13 +197,6 @@ def grouped_attention():
     given = words()
     e = embedded(given)
     return of_words(mean(layers.GroupQueryAttention(4, 4, 2)(e, e)), given)
-
-
-@model
-def additive_attention():
-    given = words()
-    e = embedded(given, mask=False)
-    return of_words(mean(layers.AdditiveAttention()([e, e])), given)
 
 
 class Positions(layers.Layer):
@@ -294,12 +282,6 @@ def one_hot():
     given = words()
     found = layers.Lambda(lambda ids: ops.one_hot(ids, WORDS, dtype="float64"))(given)
     return of_words(layers.GlobalMaxPooling1D()(layers.Conv1D(4, 1)(found)), given)
-
-
-@model
-def by_time():
-    given = words()
-    return tagging(layers.TimeDistributed(layers.Dense(5, activation="relu"))(embedded(given, mask=False)), given)
 
 
 @model
@@ -407,8 +389,7 @@ def segmented_images():
 def filmed():
     given = keras.Input([None, 4, 4, 1])
     found = layers.GlobalAveragePooling2D()(layers.ConvLSTM2D(3, 2, padding="same")(given))
-    films = [RANDOM.normal(size=(k, 4, 4, 1)) for k in LENGTHS]
     spec = tf.TensorSpec([None, 4, 4, 1], tf.float64), tf.TensorSpec([], tf.int64)
-    data = tf.data.Dataset.from_generator(lambda: zip(films, LABELS, strict=True), output_signature=spec)
+    data = tf.data.Dataset.from_generator(lambda: zip(FILMS, LABELS, strict=True), output_signature=spec)
     data = data.padded_batch(BATCH).apply(tf.data.experimental.assert_cardinality(-(-COUNT // BATCH)))
     return keras.Model(given, classify(found)), data, CROSS
