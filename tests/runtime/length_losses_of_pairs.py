@@ -165,3 +165,15 @@ def stopped_early(v, x):
         return t + 2, total + h[:, t] * tf.cast(n - t, h.dtype)
 
     return squared(tf.while_loop(lambda t, _: t < n, turn, [0, tf.zeros_like(h[:, 0])])[1])
+
+
+@case("xz")
+def one_loop_for_both(v, x, z):
+    @tf.function(input_signature=[tf.TensorSpec([None, None, HIDDEN], x.dtype)])
+    def turned(h):
+        def turn(k, total):
+            return k + 1, tf.tanh(total - tf.reduce_mean(total, 1, keepdims=True) + h)
+
+        return tf.while_loop(lambda k, _: k < 3, turn, [0, tf.zeros_like(h)])[1]
+
+    return squared(turned(hidden(v, x))) + squared(turned(hidden(v, z)))

@@ -24,12 +24,12 @@ def doubles():
     keras.config.set_dtype_policy(policy)
 
 
-def compare(program, **options):
+def compare(program, *, tolerance=1e-9, **options):
     """Run a program on one device and on replicas; return the number of traces."""
     expected, _ = run_plain(program)
     found, traces = run_distributed(program, **options)
     for one, other in zip(expected, found, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(other, one, rtol=tolerance, atol=1e-2 * tolerance)
     return traces
 
 
@@ -72,4 +72,4 @@ def test_losses(name, options):
 def test_models(name, strategy):
     if strategy != "AllReduce" and name not in {"lstm", "tied", "images", "translated_by_attention"}:
         pytest.skip("as for other models")
-    compare(fitted(name), strategy=strategy)
+    compare(fitted(name), strategy=strategy, tolerance=1e-4 if name == "ctc" else 1e-9)  # CTC is of 32 bits
