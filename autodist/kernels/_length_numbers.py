@@ -14,6 +14,8 @@ from autodist.graph import NodeList, constant_value, tensor_dtype
 
 _Numbers: TypeAlias = tuple[list[int], dict[tuple[int, ...], list[int]]]
 _MOST_FACTORS = 3
+_TOO_LARGE = 2**30
+"""Numbers are computed as 32-bit integers."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class LengthNumbers:
 
     def _fitted(self, values: Sequence[Sequence[int]]) -> _Numbers | None:
         """Entries as numbers, and factors of products of lengths; None if they are nothing of the kind."""
+        if any(abs(entry) >= _TOO_LARGE for entries in values for entry in entries):
+            return None
         numbers = list(values[0])
         factors: dict[tuple[int, ...], list[int]] = {}
         for place, entries in enumerate(zip(*values, strict=True)):

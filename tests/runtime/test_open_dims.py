@@ -159,6 +159,8 @@ def test_replicas_trace_again_where_other_dims_have_one_length():
     assert found.lengths.sizes == (6, 7)
     assert given((4, 9, 8), (4, 8)).key == found.key
     assert given((4, 9, 8), (4, 9)).key != found.key
+    assert given((4, 1, 8), (4, 8)).shapes == ((4, 1, 8), (4, 8)), "a size of 1 may stand for any other"
+    assert given((4, 9, 8), (4, 8)).key == found.key
     given((2, 5, 5), (2, 5), rows=4)
     assert given((2, 6, 7), (2, 7), rows=4).lengths.sizes == (6, 7), "all workers have these lengths"
 

@@ -40,7 +40,7 @@ from autodist.graph.tracing._refusals import (
     refuse_second_derivatives,
 )
 from autodist.graph.tracing._row_counts import RowCounts, answers_matter, noticing_row_counts, refuse_fixed_rows
-from autodist.graph.tracing._shapes_for_lengths import with_shapes
+from autodist.graph.tracing._shapes_for_lengths import Stored, with_shapes
 from autodist.graph.tracing._source_lines import SOURCE_GRAPH, SourceLines
 from autodist.graph.tracing._tables import Table, embed_tables, lookups_with_shapes, read_table, refuse_changes
 from autodist.graph.tracing._unrolled_ranges import draws_by_order, unrolling_ranges
@@ -166,7 +166,8 @@ def _described(
     inputs = tuple(_step_input(*given) for given in zip(tracing.inputs[:num_arguments], split, strict=True))
     if shapes is not None:
         inputs = tuple(replace(given, shape=shape) for given, shape in zip(inputs, shapes, strict=True))
-        flat = with_shapes(flat, {node_of(given.tensor): given.shape for given in inputs})
+        stored = {v.handle: Stored(v.shape, v.dtype) for v in bare}
+        flat = with_shapes(flat, {**stored, **{node_of(given.tensor): given.shape for given in inputs}})
     batch = [node_of(argument.tensor) for argument in inputs if argument.split]
     analysis = StepAnalysis(flat, [v.handle for v in bare], batch)
     if sum_up_means(analysis):

@@ -1,15 +1,16 @@
 """Lengths: a step that is traced once for batches of all lengths, and described for some of them.
 
 How replicas share a step is found out by the sizes of all dims but that of the batch. A step whose sequences have any
-length is described for three lengths, as if it had been traced for each. What is rewritten alike for all of them is
-right for the lengths between, if it does not depend on what divides a length: a reshape may mix examples where a length
-is odd, and pooling rounds it up. So one of the three has many divisors, the longest is prime, and whatever small number
-both are divided by, they leave other rests.
+length is described for three lengths, as if it had been traced for each: about those of the call at hand, shorter and
+longer ones. What is rewritten alike for all of them is right for the lengths between. That of the middle is prime: a
+reshape that mixes examples where a length has no divisor is seen by that. No order of two lengths, and no remainder,
+is common to all.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -21,11 +22,10 @@ from autodist.graph.tracing._captured_step import CapturedStep, ServedLengths
 Shapes: TypeAlias = tuple[tuple[int | None, ...] | None, ...]
 
 _SHORT = (2, 3, 5, 7, 11)
-_DIVIDED = (60, 24, 12)
-"""Multiples of these have many divisors."""
-_LONGER = (8.0, 3.0, 1.5, 1.0, 0.6)
+_LONGER = (8.0, 3.0, 1.5)
 """How many times as long as those of the call, one after the other until they fit."""
-_LONGEST_PERIOD = 12
+_AMONG = 100
+"""Among how many sizes a longer one is chosen."""
 
 
 @dataclass(frozen=True)
@@ -69,24 +69,27 @@ class Lengths:
 
         Raises:
             CaptureError: It can't be described for lengths.
+            OtherLengthsError: It can, but not for those of the call.
         """
-        own: CapturedStep | None = None
-        for divided in self._divided():
-            try:
-                own = describe(self._with(divided, split))
-            except CaptureError:
-                raise
-            except ValueError:  # TensorFlow refuses shapes that don't fit each other
-                continue
-            most, longer = self._first(describe, own, (self._primes(times, divided) for times in _LONGER), split)
-            if most is not None and longer is not None:
-                least, shorter = self._first(describe, own, self._shorter(), split)
-                others = (longer,) if shorter is None else (longer, shorter)
-                lowest = tuple(map(min, divided, most)) if least is None else least
-                lengths = ServedLengths(others, self.dims, lowest, tuple(map(max, divided, most)))
-                lengths.check(self.shapes)
-                return replace(own, lengths=lengths)
-        raise CaptureError("it can't be described for other lengths")
+        if any(size < 2 for size in self.sizes):
+            raise CaptureError("a length of 1 may stand for any other")
+        first = self._primes()  # those of the call may be those of other dims by chance
+        try:
+            own = describe(self._with(first, split))
+        except CaptureError:
+            raise
+        except ValueError as error:  # TensorFlow refuses shapes that don't fit each other
+            raise CaptureError(f"it is not for arguments of any length: {str(error).splitlines()[0]}") from error
+        least, shorter = self._first(describe, own, self._shorter(), split)
+        most, longer = self._first(describe, own, (self._longer(times, first, least) for times in _LONGER), split)
+        if least is None and most is None:
+            raise CaptureError("it can't be described for other lengths")
+        if _have_a_pair_in_order(first, least or first, most or first):
+            raise CaptureError("it can't be described for lengths of which another one is the longest")
+        others = tuple(found for found in (shorter, longer) if found is not None)
+        lengths = ServedLengths(others, self.dims, least or first, most or first)
+        lengths.check(self.shapes)
+        return replace(own, lengths=lengths)
 
     def _first(
         self,
@@ -98,7 +101,7 @@ class Lengths:
         """The first of some lengths for which a step can be described without dims that vanish, and that step."""
         others = _sizes_of(own.graph)
         # Where a length is that of another dim by chance, more may look alike than is, and less be found to be.
-        for sizes in sorted(wanted, key=lambda sizes: not others.isdisjoint(sizes)):
+        for sizes in sorted(wanted, key=lambda sizes: (sizes == self.sizes, not others.isdisjoint(sizes))):
             try:
                 found = describe(self._with(sizes, split)).graph
             except ValueError:  # a CaptureError is one
@@ -117,25 +120,45 @@ class Lengths:
         )
 
     def _shorter(self) -> Iterator[tuple[int, ...]]:
-        for size in _SHORT:
-            yield tuple(range(size, size + len(self.sizes)))
+        """Lengths that are shorter, those of the call at last; of two the longer one is now the shorter one."""
+        descending = sorted(range(len(self.sizes)), key=self.sizes.__getitem__, reverse=True)
+        for size in (*_SHORT, min(self.sizes) // 2):
+            sizes = [size + descending.index(length) for length in range(len(self.sizes))]
+            if size > 1 and all(short < own for short, own in zip(sizes, self.sizes, strict=True)):
+                yield tuple(sizes)
+        yield self.sizes
 
-    def _divided(self) -> Iterator[tuple[int, ...]]:
-        """Lengths with many divisors, unlike each other, up to those of the call where these are long enough."""
-        for factor in _DIVIDED:
-            found: list[int] = []
-            for size in self.sizes:
-                number = factor * max(1, size // factor)
-                found.append(next(n for n in itertools.count(number, factor) if n not in found))
-            yield tuple(found)
+    def _longer(self, times: float, first: Sequence[int], least: Sequence[int] | None) -> tuple[int, ...]:
+        """Lengths that are so many times as long, primes if possible.
 
-    def _primes(self, times: float, divided: Sequence[int]) -> tuple[int, ...]:
-        """Primes for the lengths, unlike each other, that are so many times as long."""
+        All three that are described leave no remainder in common: what is so for odd ones only is not so for all.
+        Of two lengths that had the same order until now, the shorter one becomes the longer one.
+        """
+        is_turned = _have_a_pair_in_order(first, least or first)
+        found: dict[int, int] = {}
+        for length in sorted(range(len(first)), key=first.__getitem__, reverse=True):
+            own = max(self.sizes) if is_turned else self.sizes[length]
+            others = found.values() if is_turned else (first[length],)
+            start = max(int(own * times), first[length], *others)
+            step = first[length] - least[length] if least is not None else 1
+            free = (n for n in range(start + 1, start + _AMONG) if n not in found.values())
+            fits = [n for n in free if math.gcd(n - first[length], step) == 1]
+            found[length] = next(filter(_is_prime, fits), fits[0])
+        return tuple(found[length] for length in range(len(first)))
+
+    def _primes(self) -> tuple[int, ...]:
+        """Primes for the lengths, unlike each other, that are a little longer."""
         found: list[int] = []
-        for size, other in zip(self.sizes, divided, strict=True):
-            longer = itertools.count(max(int(size * times), other) + 1)
-            found.append(next(n for n in longer if n not in found and _is_prime(n) and _are_apart(n, other)))
+        for size in self.sizes:
+            longer = (n for n in itertools.count(size + 1) if n not in found and _is_prime(n))
+            found.append(next(longer))
         return tuple(found)
+
+
+def _have_a_pair_in_order(*lengths: Sequence[int]) -> bool:
+    """Whether one length is longer than another in all of these."""
+    pairs = itertools.permutations(range(len(lengths[0])), 2)
+    return any(all(sizes[one] > sizes[other] for sizes in lengths) for one, other in pairs)
 
 
 def _sizes_of(graph: TrainingGraph) -> set[int]:
@@ -163,8 +186,3 @@ def _is_of_a_kind(one: TrainingGraph, other: TrainingGraph) -> bool:
 
 def _is_prime(number: int) -> bool:
     return number > 1 and all(number % divisor for divisor in range(2, int(number**0.5) + 1))
-
-
-def _are_apart(one: int, other: int) -> bool:
-    """Whether two numbers leave other rests, whatever small number they are divided by."""
-    return all((one - other) % period for period in range(2, _LONGEST_PERIOD + 1))

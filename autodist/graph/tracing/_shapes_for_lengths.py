@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from autodist.errors import CaptureError
 from autodist.graph._function_bodies import FunctionBodies
@@ -20,7 +21,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._inferred_shapes import inferred_shapes
 from autodist.graph.operators import LOOPS, Kind, is_kind
-from autodist.graph.tracing._list_lengths import Body, Shape, may_grow, stacked_shapes
+from autodist.graph.tracing._list_lengths import Body, Listed, Lists, Shape, may_grow, shapes_from_lists
 
 _SHAPES = "_output_shapes"
 _GIVEN = "autodist_given_"
@@ -30,12 +31,29 @@ _MOST_ROUNDS = 12
 """How often shapes are inferred again, since TensorFlow's inference does not see into loops and variables."""
 
 
-def with_shapes(flat: Any, sizes: Mapping[str, Shape]) -> Any:
+@dataclass(frozen=True)
+class Stored:
+    """What a handle leads to, which TensorFlow does not infer from a placeholder: lookups have shapes by this.
+
+    Attributes:
+        shape: Its shape.
+        dtype: The type of its elements.
+    """
+
+    shape: Shape
+    dtype: str
+
+
+Given: TypeAlias = Shape | Stored | Listed
+"""What is known of a placeholder, or of an argument of a function."""
+
+
+def with_shapes(flat: Any, sizes: Mapping[str, Given]) -> Any:
     """A copy of a flat graph, with the shapes of all tensors for inputs of these shapes.
 
     Args:
         flat: The graph, with the functions that it calls.
-        sizes: By name of a placeholder, its shape.
+        sizes: By name of a placeholder, its shape, or what it leads to.
 
     Raises:
         CaptureError: The shape of some tensor can't be told.
@@ -51,11 +69,16 @@ def with_shapes(flat: Any, sizes: Mapping[str, Shape]) -> Any:
     return found
 
 
-def _with_rows(flat: Any, sizes: Mapping[str, Shape], rows: int) -> Any:
+def _with_rows(flat: Any, sizes: Mapping[str, Given], rows: int) -> Any:
     """A copy of a graph, with its shapes for a number of rows."""
     copy = type(flat)()
     copy.CopyFrom(flat)
-    known = {name: shape and tuple(rows if n is None else n for n in shape) for name, shape in sizes.items()}
+    known = {
+        name: given
+        if given is None or isinstance(given, Stored | Listed)
+        else tuple(rows if n is None else n for n in given)
+        for name, given in sizes.items()
+    }
     _Shapes(copy).infer({node.name: node for node in copy.node}, known)
     return copy
 
@@ -110,19 +133,32 @@ class _Shapes:
         self._source = graph_def
         self._functions = {function.signature.name: function for function in graph_def.library.function}
         self._bodies = FunctionBodies(graph_def)
-        self._inferred: dict[tuple[str, tuple[Shape, ...]], dict[str, Any]] = {}
+        self._inferred: dict[tuple[str, tuple[Given, ...]], dict[str, Any]] = {}
+        self._kept: dict[str, tuple[Given, ...]] = {}
         self._may_grow = may_grow(graph_def)
 
-    def infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Shape]) -> None:
+    def infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> None:
         """Give nodes the shapes that TensorFlow infers where some placeholders have these; functions as well."""
         self._infer(nodes, sizes)
+        self._keep(nodes, sizes)
+
+    def _keep(self, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> None:
+        """Write the shapes of the bodies of all functions that nodes call into their definitions.
+
+        Raises:
+            CaptureError: One is called with several shapes.
+        """
         for node in nodes.values():
             for called in called_functions(node):
                 if called.name in self._functions:
-                    self._keep(called.name, self._body(called.name, _arguments(node, nodes)))
+                    given = self._given(called.name, self._arguments(node, nodes, sizes))
+                    if self._kept.setdefault(called.name, given) != given:
+                        raise CaptureError(f"function `{called.name}` is called with several shapes")
+                    body = self._body(called.name, given)
+                    self._write(called.name, body)
+                    self._keep(body, self._by_name(called.name, given))
 
-    def _keep(self, function: str, body: Mapping[str, Any]) -> None:
-        """Write the shapes of a body into its definition."""
+    def _write(self, function: str, body: Mapping[str, Any]) -> None:
         definition = self._functions[function]
         for number, argument in enumerate(definition.signature.input_arg):
             listed = definition.arg_attr[number].attr[_SHAPES].list.shape
@@ -131,45 +167,50 @@ class _Shapes:
         for node in definition.node_def:
             node.attr[_SHAPES].CopyFrom(body[node.name].attr[_SHAPES])
 
-    def _body(self, function: str, given: Sequence[Shape]) -> dict[str, Any]:
-        """The nodes of a function with the shapes for the arguments with which it is called.
+    def _given(self, function: str, given: Sequence[Given]) -> tuple[Given, ...]:
+        """What is given to a function of all that the node which calls it is given."""
+        return tuple(given[-len(self._bodies.arguments(function)) :])
 
-        Raises:
-            CaptureError: It was called with others as well.
-        """
+    def _by_name(self, function: str, given: Sequence[Given]) -> dict[str, Given]:
         arguments = self._bodies.arguments(function)
-        key = function, tuple(given[-len(arguments) :])
+        return {a: what for a, what in zip(arguments, given, strict=True) if what is not None}
+
+    def _body(self, function: str, given: tuple[Given, ...]) -> dict[str, Any]:
+        """The nodes of a function with the shapes for the arguments with which it is called."""
+        key = function, given
         if key not in self._inferred:
             body = {}
             for name, node in self._bodies.nodes(function).items():
                 body[name] = type(node)()
                 body[name].CopyFrom(node)
-            self.infer(body, {a: s for a, s in zip(arguments, key[1], strict=True) if s is not None})
+            self._infer(body, self._by_name(function, given))
             self._inferred[key] = body
         return self._inferred[key]
 
-    def _infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Shape]) -> None:
+    def _infer(self, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> None:
         loops = {name: _loop_shapes(node, nodes) for name, node in nodes.items() if node.op in LOOPS}
         graph_def = type(self._source)(versions=self._source.versions, library=self._source.library)
         for name, node in nodes.items():
-            if name in sizes:
-                _set(node.attr["shape"].shape, sizes[name])
+            given = sizes.get(name)
+            if given is not None and not isinstance(given, Stored | Listed):
+                _set(node.attr["shape"].shape, given)
             made = graph_def.node.add()
             made.CopyFrom(node)
             made.attr.pop(_SHAPES, None)
             if name in loops and all(shape is None for shape in loops[name]):
                 made.attr["output_shapes"].list.SetInParent()
                 del made.attr["output_shapes"].list.shape[:]
-        self._infer_in_rounds(graph_def, nodes)
+        self._infer_in_rounds(graph_def, nodes, sizes)
 
-    def _infer_in_rounds(self, graph_def: Any, nodes: Mapping[str, Any]) -> None:
+    def _infer_in_rounds(self, graph_def: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> None:
         """Have TensorFlow infer shapes, until what it can't know by itself has gone into all that depends on it."""
         lacking = [name for name, node in nodes.items() if node.op in self._functions]
         if lacking:
             raise CaptureError(f"op `{lacking[0]}` is a function, whose shapes can't be told")
         order = topological_order(nodes)
         known = {name: [output_shape(node, k) for k in range(len(output_types(node)))] for name, node in nodes.items()}
-        given: dict[str, Any] = {}
+        stored = {name: what for name, what in sizes.items() if isinstance(what, Stored)}
+        given = {name: _handle(f"{_GIVEN}handle_{number}", stored[name]) for number, name in enumerate(stored)}
         for name, node in nodes.items():  # variables have their shapes from tracing only
             if is_kind(node.op, Kind.VARIABLE) and known[name] and None not in (known[name][0] or (None,)):
                 given[name] = _placeholder(f"{_GIVEN}{len(given)}", output_types(node)[0], known[name][0])
@@ -180,12 +221,9 @@ class _Shapes:
                 _note(nodes[name], [_sharper(*both) for both in zip(shapes, known[name], strict=True)])
             vague = _vague(inferred, nodes, given)
             causes, behind = _causes(vague, nodes, order)
-            if not self._may_grow:
-                stacks = stacked_shapes(nodes, behind, lambda loop: self._body_of(loop, nodes))
-                told = {name: _sharper(shape, inferred[name][0]) for name, shape in stacks.items() if name not in given}
-                found = {name: shape for name, shape in told.items() if shape != inferred[name][0]}
-                vague.update(found)
-                causes = [*causes, *(name for name in found if name not in causes)]
+            told = self._told_by_lists(nodes, sizes, inferred, behind)
+            vague.update((tensor, shape) for tensor, shape in told.items() if tensor not in given)
+            causes = [*causes, *(tensor for tensor in told if tensor not in given and tensor not in causes)]
             if not causes:
                 return
             for tensor in causes:
@@ -194,13 +232,53 @@ class _Shapes:
                 dtype = output_types(nodes[name])[index]
                 given[tensor] = _placeholder(f"{_GIVEN}{len(given)}", dtype, vague[tensor])
 
-    def _body_of(self, loop: Any, nodes: Mapping[str, Any]) -> Body:
+    def _told_by_lists(
+        self,
+        nodes: Mapping[str, Any],
+        sizes: Mapping[str, Given],
+        inferred: Mapping[str, Sequence[Shape]],
+        behind: frozenset[str],
+    ) -> dict[str, Shape]:
+        """The shapes of tensors that come from lists, which tell more of them than TensorFlow infers."""
+        if self._may_grow:
+            return {}
+        told = shapes_from_lists(nodes, behind, _elements(sizes), lambda loop: self._body_of(loop, nodes, sizes))
+        found: dict[str, Shape] = {}
+        for tensor, shape in told.items():
+            name, index = split_tensor(tensor)
+            if (sharper := _sharper(shape, inferred[name][index])) != inferred[name][index]:
+                found[tensor] = sharper
+        return found
+
+    def _body_of(self, loop: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> Body:
         name = loop.attr["body"].func.name
-        return self._body(name, _arguments(loop, nodes)), self._bodies.results(name)
+        given = self._given(name, self._arguments(loop, nodes, sizes))
+        return self._body(name, given), self._bodies.results(name), _elements(self._by_name(name, given))
+
+    def _arguments(self, node: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> list[Given]:
+        """What a function is called with: shapes, what handles lead to, and what lists hold."""
+        lists = Lists(nodes, _elements(sizes), lambda loop: self._body_of(loop, nodes, sizes))
+        found: list[Given] = []
+        for tensor in data_inputs(node):
+            given = sizes.get(tensor)
+            if isinstance(given, Stored):
+                found.append(given)
+            elif _is_list(nodes, tensor):
+                found.append(Listed(lists.element(tensor)))
+            else:
+                found.append(tensor_shape(nodes, tensor))
+        return found
 
 
-def _arguments(node: Any, nodes: Mapping[str, Any]) -> list[Shape]:
-    return [tensor_shape(nodes, tensor) for tensor in data_inputs(node)]
+def _elements(sizes: Mapping[str, Given]) -> dict[str, Shape]:
+    return {name: what.element for name, what in sizes.items() if isinstance(what, Listed)}
+
+
+def _is_list(nodes: Mapping[str, Any], tensor: str) -> bool:
+    from tensorflow.core.framework import types_pb2
+
+    name, index = split_tensor(tensor)
+    return bool(output_types(nodes[name])[index] == types_pb2.DT_VARIANT)
 
 
 def _vague(
@@ -240,6 +318,15 @@ def _placeholder(name: str, dtype: int, shape: Shape) -> Any:
     node = node_def_pb2.NodeDef(name=name, op="Placeholder")
     node.attr["dtype"].type = dtype
     _set(node.attr["shape"].shape, shape)
+    return node
+
+
+def _handle(name: str, what: Stored) -> Any:
+    import tensorflow as tf
+
+    node = tf.compat.v1.NodeDef(name=name, op="VarHandleOp")
+    node.attr["dtype"].type = tf.as_dtype(what.dtype).as_datatype_enum
+    _set(node.attr["shape"].shape, what.shape)
     return node
 
 
