@@ -106,7 +106,7 @@ class Agreement:
 
     @contextmanager
     def failing_together(self, captured: CapturedStep) -> Iterator[None]:
-        """What is done for a step of many lengths fails on all workers if it does on one: they trace it otherwise then.
+        """A context in which a step of many lengths fails on all workers if it does on one, so that all trace it for its shape.
 
         Raises:
             CaptureError: It has failed.

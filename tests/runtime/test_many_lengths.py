@@ -66,10 +66,13 @@ def test_losses(name, options):
     compare(length_steps.program(length_steps.CASES[name]), **options)
 
 
+OTHERS = ("lstm", "tied", "images", "translated_by_attention")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["AllReduce", "PartitionedPS", "Parallax"])
-@pytest.mark.parametrize("name", length_models.MODELS)
+@pytest.mark.parametrize(("name", "strategy"), [
+    *((name, "AllReduce") for name in length_models.MODELS),
+    *((name, strategy) for name in OTHERS for strategy in ("PartitionedPS", "Parallax")),
+])  # fmt: skip
 def test_models(name, strategy):
-    if strategy != "AllReduce" and name not in {"lstm", "tied", "images", "translated_by_attention"}:
-        pytest.skip("as for other models")
     compare(fitted(name), strategy=strategy, tolerance=1e-4 if name == "ctc" else 1e-9)  # CTC is of 32 bits

@@ -72,8 +72,8 @@ ONE = {"spec": autodist.ResourceSpec.local()}
 
 
 @pytest.mark.parametrize(("body", "options", "traces"), [
-    (recurrent, ONE, 2), (attentive, ONE, 2), (convolved, ONE, 2), (recurrent, {}, 3), (convolved, {}, 2),
-    (attentive, {}, 3),
+    (recurrent, ONE, 2), (attentive, ONE, 2), (convolved, ONE, 2), (recurrent, {}, 2), (convolved, {}, 2),
+    (attentive, {}, 2),
 ])  # fmt: skip
 def test_batches_of_all_lengths(body, options, traces):
     expected, _ = run_plain(lambda scope: fitted(scope, body))

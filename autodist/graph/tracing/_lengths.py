@@ -132,7 +132,7 @@ class Lengths:
         """Lengths that are so many times as long, primes if possible.
 
         All three that are described leave no remainder in common: what is so for odd ones only is not so for all.
-        Of two lengths that had the same order until now, the shorter one becomes the longer one.
+        If one of two lengths is the shorter one so far, it becomes the longer one.
         """
         is_turned = _have_a_pair_in_order(first, least or first)
         found: dict[int, int] = {}

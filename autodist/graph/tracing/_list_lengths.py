@@ -135,7 +135,7 @@ class Lists(EntriesOf):
 
 
 def _common(one: Shape, other: Shape) -> Shape:
-    """What two shapes have in common; None is one of which nothing is known."""
+    """The part that two shapes have in common; None is one of which nothing is known."""
     if one is None or other is None or len(one) != len(other):
         return other if one is None else one
     return tuple(mine if mine == its else None for mine, its in zip(one, other, strict=True))

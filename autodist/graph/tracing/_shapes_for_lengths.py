@@ -33,7 +33,7 @@ _MOST_ROUNDS = 12
 
 @dataclass(frozen=True)
 class Stored:
-    """What a handle leads to, which TensorFlow does not infer from a placeholder: lookups have shapes by this.
+    """The variable that a handle leads to: lookups have shapes by it, and TensorFlow does not know it of a placeholder.
 
     Attributes:
         shape: Its shape.
@@ -45,7 +45,7 @@ class Stored:
 
 
 Given: TypeAlias = Shape | Stored | Listed
-"""What is known of a placeholder, or of an argument of a function."""
+"""Facts about a placeholder, or an argument of a function."""
 
 
 def with_shapes(flat: Any, sizes: Mapping[str, Given]) -> Any:
@@ -168,7 +168,7 @@ class _Shapes:
             node.attr[_SHAPES].CopyFrom(body[node.name].attr[_SHAPES])
 
     def _given(self, function: str, given: Sequence[Given]) -> tuple[Given, ...]:
-        """What is given to a function of all that the node which calls it is given."""
+        """The facts about a function's arguments, among all that the node which calls it takes."""
         return tuple(given[-len(self._bodies.arguments(function)) :])
 
     def _by_name(self, function: str, given: Sequence[Given]) -> dict[str, Given]:
@@ -256,7 +256,7 @@ class _Shapes:
         return self._body(name, given), self._bodies.results(name), _elements(self._by_name(name, given))
 
     def _arguments(self, node: Any, nodes: Mapping[str, Any], sizes: Mapping[str, Given]) -> list[Given]:
-        """What a function is called with: shapes, what handles lead to, and what lists hold."""
+        """The facts about all that a node takes: shapes, what handles lead to, and what lists hold."""
         lists = Lists(nodes, _elements(sizes), lambda loop: self._body_of(loop, nodes, sizes))
         found: list[Given] = []
         for tensor in data_inputs(node):
