@@ -106,7 +106,7 @@ class Agreement:
 
     @contextmanager
     def failing_together(self, captured: CapturedStep) -> Iterator[None]:
-        """A context in which a step of many lengths fails on all workers if it does on one, so that all trace it for its shape.
+        """A context that, for a step of many lengths, fails on all workers if it fails on one of them.
 
         Raises:
             CaptureError: It has failed.
