@@ -156,3 +156,11 @@ def test_one_loop_for_two_lengths_is_refused():
 
     with pytest.raises(CaptureError, match="several shapes"):
         described(trained(forward, w), [(8, 9, 4), (8, 6, 4)], [(1,), (1,)])
+
+
+def test_as_many_rows_as_there_are_at_most_are_no_fixed_number():
+    w = tf.Variable(1.0)
+    captured = described(trained(lambda x: tf.reduce_sum(x[:9], [1, 2]) * w, w), [(12, 9, 4)], [(1,)])
+    nodes = captured.graph.analysis.nodes
+    (first,) = [name for name, node in nodes.items() if node.op == "StridedSlice" and node.input[0] == "given_0"]
+    assert tensor_shape(nodes, first) == (None, captured.graph.inputs[0].shape[1], 4)

@@ -25,8 +25,8 @@ from autodist.graph.tracing._list_lengths import Body, Listed, Lists, Shape, may
 
 _SHAPES = "_output_shapes"
 _GIVEN = "autodist_given_"
-_ROWS = (10007, 10009)
-"""Numbers of rows that no other size is taken for: dims that are not the same for both depend on the rows."""
+_ROWS = (10007, 1)
+"""Numbers of rows, the most and the least: dims that are not the same for both depend on the rows."""
 _MOST_ROUNDS = 12
 """How often shapes are inferred again, since TensorFlow's inference does not see into loops and variables."""
 
@@ -97,6 +97,8 @@ def _join_shapes(one: Any, other: Any) -> None:
 
 
 def _open(shape: Any, other: Any) -> None:
+    if len(shape.dim) != len(other.dim):
+        raise CaptureError("the number of dims depends on the number of rows")
     for mine, its in zip(shape.dim, other.dim, strict=True):
         mine.size = mine.size if mine.size == its.size else -1
 
