@@ -146,6 +146,16 @@ class NodeDemand:
         is_of_rows = mark in self.analysis.marks and self.analysis.marks[mark].part == "indices"
         return scaling is not BatchScaling.CONSTANT and not (is_of_rows and scaling is BatchScaling.SAME)
 
+    def is_of_same_rows(self, mark: str) -> bool:
+        """Whether a part of a sparse gradient is of rows that are the same on all replicas, whatever their examples.
+
+        The numbers of the rows need not be demanded: a step may use the values alone.
+        """
+        marks = self.analysis.marks
+        gradient = marks[mark].gradient
+        numbers = [name for name, other in marks.items() if other.gradient == gradient and other.part == "indices"]
+        return bool(numbers) and not any(map(self._from_batch, numbers))
+
     def _inexact(self, tensor: str) -> BatchScaling:
         """The scaling by which replicas' values of a tensor are joined to one that differs from that of one device."""
         shape = tensor_shape(self.analysis.nodes, tensor)

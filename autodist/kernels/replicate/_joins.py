@@ -172,9 +172,9 @@ class ReplicaJoins:
             mark = kinds["dense_shape"]
             self.out.identity(mark, self._source(mark, 0), tensor_dtype(self.analysis.nodes, mark))
         sparse = tuple(kinds[part] for part in ("values", "indices") if part in kinds)
-        if "indices" in kinds:
+        if sparse and not self.demand.is_of_same_rows(sparse[0]):
             self._join_sparse_gradient(receiver, sparse)
-        elif sparse:  # of the same rows on all replicas
+        elif sparse:
             shape = tensor_shape(self.analysis.nodes, sparse[0])
             # What travels to a variable has its shape on all workers; what all workers get may have any.
             self._join_dense_gradient(None if shape is None or None in shape else receiver, sparse[0], shape)
