@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 VARIANT = 21
@@ -118,9 +118,29 @@ def constant_value(node: Any) -> Any:
 def output_shape(node: Any, index: int = 0) -> tuple[int | None, ...] | None:
     """Static shape of an output as recorded by the tracing; None where it is not known."""
     shapes = node.attr["_output_shapes"].list.shape if "_output_shapes" in node.attr else ()
-    if index >= len(shapes) or shapes[index].unknown_rank:
-        return None
-    return tuple(None if dim.size < 0 else dim.size for dim in shapes[index].dim)
+    return None if index >= len(shapes) else shape_of(shapes[index])
+
+
+def shape_of(proto: Any) -> tuple[int | None, ...] | None:
+    """The shape that a ``TensorShapeProto`` holds; None if its rank is unknown."""
+    return None if proto.unknown_rank else tuple(None if dim.size < 0 else dim.size for dim in proto.dim)
+
+
+def set_shape(proto: Any, shape: Sequence[int | None] | None) -> None:
+    """Have a ``TensorShapeProto`` hold a shape; None is one of unknown rank."""
+    from tensorflow.core.framework import tensor_shape_pb2
+
+    proto.Clear()
+    proto.unknown_rank = shape is None
+    proto.dim.extend(tensor_shape_pb2.TensorShapeProto.Dim(size=-1 if n is None else n) for n in shape or ())
+
+
+def set_output_shapes(node: Any, shapes: Iterable[Sequence[int | None] | None]) -> None:
+    """Record the static shapes of all outputs of a node, as tracing does."""
+    listed = node.attr["_output_shapes"].list
+    del listed.shape[:]
+    for shape in shapes:
+        set_shape(listed.shape.add(), shape)
 
 
 def num_outputs(node: Any) -> int:

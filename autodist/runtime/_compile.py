@@ -175,7 +175,7 @@ class Compiler:
         found = capture(arguments.bind(function), arguments.specs(), self.names, split=arguments.split, fixed=True)
         if any(self._steps.placements.is_served(name) for name in written_by(found.graph)):
             raise CaptureError("it changes variables at parameter servers, or of which workers have parts")
-        return as_array_program(replace(found, graph=found.graph.with_batch_size(self._batch_size(arguments, False))))
+        return as_array_program(found.with_batch_size(self._batch_size(arguments, False)))
 
     def strategy_of_arrays(self, captured: CapturedStep) -> Strategy:
         """The strategy of a function of arrays: it runs where the steps before it do, or on all devices."""

@@ -9,19 +9,9 @@ import autodist
 from . import length_models, length_steps
 from .programs import run_distributed, run_plain
 
-pytestmark = pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")
+pytestmark = [pytest.mark.usefixtures("doubles"), pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")]
 
 THREE = {"spec": autodist.ResourceSpec.local(cpus=3)}
-
-
-@pytest.fixture(autouse=True)
-def doubles():
-    floats, policy = keras.config.floatx(), keras.config.dtype_policy()
-    keras.config.set_floatx("float64")
-    keras.config.set_dtype_policy("float64")
-    yield
-    keras.config.set_floatx(floats)
-    keras.config.set_dtype_policy(policy)
 
 
 def compare(program, *, tolerance=1e-9, **options):

@@ -19,7 +19,7 @@ WORDS = [RANDOM.integers(1, 20, 2 + (k // 4) % 7) for k in range(5 * BATCH)]
 LABELS = RANDOM.integers(0, 2, len(WORDS))
 TAGS = [words % 3 for words in WORDS]
 
-pytestmark = pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")
+pytestmark = [pytest.mark.usefixtures("doubles"), pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")]
 
 
 def padded(labels):
@@ -55,16 +55,6 @@ def fitted(scope, body, *, evaluates=True):
         traces = ad and len(ad.strategies)
     assert any(np.ptp(one - other) > 1e-3 for one, other in zip(before, model.get_weights(), strict=True))
     return [*model.get_weights(), losses, after], traces
-
-
-@pytest.fixture(autouse=True)
-def doubles():
-    floats, policy = keras.config.floatx(), keras.config.dtype_policy()
-    keras.config.set_floatx("float64")
-    keras.config.set_dtype_policy("float64")
-    yield
-    keras.config.set_floatx(floats)
-    keras.config.set_dtype_policy(policy)
 
 
 LENGTHS = len({max(map(len, WORDS[k : k + BATCH])) for k in range(0, len(WORDS), BATCH)})

@@ -95,11 +95,7 @@ def capture(
     """
     started = time.perf_counter()
     split = [bool(spec.shape.rank) for spec in specs] if split is None else split
-
-    def traced() -> tuple[Any, list[Any], RowCounts]:
-        if fixed:
-            return _traced(step, specs, names, synchronized_batch_norm, RowCounts(rows))
-        return _trace(step, specs, names, split, synchronized_batch_norm, rows)
+    traced = partial(_trace, step, specs, names, split, synchronized_batch_norm, rows, fixed=fixed)
 
     def described(concrete: Any, marked: list[Any]) -> CapturedStep:
         describe = partial(_described, concrete, marked, names, split, synchronized_batch_norm)
@@ -194,11 +190,15 @@ def _trace(
     split: Sequence[bool],
     synchronized_batch_norm: bool,
     rows: int | None,
+    *,
+    fixed: bool,
 ) -> tuple[Any, list[Any], RowCounts]:
-    """Trace a step for any number of rows; see :class:`RowCounts` for how many there are."""
+    """Trace a step for any number of rows, or a fixed one; see :class:`RowCounts` for how many there are."""
     import tensorflow as tf
 
     asked = RowCounts(rows)
+    if fixed:
+        return _traced(step, specs, names, synchronized_batch_norm, asked)
     try:
         return _traced(step, _with_rows(specs, split, None), names, synchronized_batch_norm, asked)
     except AutoDistError:

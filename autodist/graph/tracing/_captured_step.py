@@ -67,8 +67,10 @@ class ServedLengths:
         sizes = [{shapes[argument][dim] for argument, dim in dims} for dims in self.dims]
         ranges = zip(sizes, self.least, self.most, strict=True)
         if not all(len(found) == 1 and least <= min(found) <= most for found, least, most in ranges):
+            given = ", ".join(" and ".join(map(str, sorted(found))) for found in sizes)
+            least, most = (", ".join(map(str, ends)) for ends in (self.least, self.most))
             raise OtherLengthsError(
-                f"only lengths of {self.least} to {self.most} are known to do alike, not of {sizes}"
+                f"the lengths are {given}, the step is known to be shared alike for lengths from {least} to {most}"
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autodist.graph._graph_def import COMPILED, output_types
+from autodist.graph._graph_def import COMPILED, output_types, set_output_shapes
 from autodist.graph._inferred_shapes import inferred_shapes
 from autodist.graph.operators import meaning, signature_of
 
@@ -30,16 +30,10 @@ def _fill_in_shapes(flat: Any) -> None:
 
     Tracing lists no shapes for renamed nodes.
     """
-    from tensorflow.core.framework import tensor_shape_pb2
-
     lacking = [node for node in flat.node if not _has_shapes(node) and output_types(node)]
     inferred = inferred_shapes(flat) if lacking else {}
     for node in lacking:
-        for shape in inferred[node.name]:
-            made = node.attr["_output_shapes"].list.shape.add(unknown_rank=shape is None)
-            made.dim.extend(
-                tensor_shape_pb2.TensorShapeProto.Dim(size=-1 if size is None else size) for size in shape or ()
-            )
+        set_output_shapes(node, inferred[node.name])
 
 
 def _has_shapes(node: Any) -> bool:

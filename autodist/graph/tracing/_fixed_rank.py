@@ -14,7 +14,7 @@ from typing import Any
 
 from autodist.errors import FixedRowsError
 from autodist.graph._attribute_patches import Patches
-from autodist.graph._graph_def import normalize, split_tensor, tensor_name, tensor_shape
+from autodist.graph._graph_def import normalize, set_output_shapes, split_tensor, tensor_name, tensor_shape
 from autodist.graph._inferred_shapes import inferred_shapes
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.annotations import attributed
@@ -81,8 +81,6 @@ def _first_inputs(flat: Any, nodes: Sequence[Any]) -> dict[str, tuple[int | None
 
 def _leave_out(node: Any, shape: Sequence[int | None]) -> None:
     """Have a node leave out the dims that are known to have size 1."""
-    from tensorflow.core.framework import tensor_shape_pb2
-
     found = [dim for dim, size in enumerate(shape) if size == 1]
     node.op = "Squeeze" if found else "Identity"
     node.attr.pop("squeeze_dims", None)
@@ -90,11 +88,7 @@ def _leave_out(node: Any, shape: Sequence[int | None]) -> None:
         node.attr["squeeze_dims"].list.i.extend(found)
     if None in shape:
         node.attr[_OPEN].s = b"1"
-    known = node.attr["_output_shapes"].list
-    del known.shape[:]
-    known.shape.add().dim.extend(
-        tensor_shape_pb2.TensorShapeProto.Dim(size=-1 if size is None else size) for size in shape if size != 1
-    )
+    set_output_shapes(node, [[size for size in shape if size != 1]])
 
 
 def refuse_left_out_rows(graph: TrainingGraph, line_of: Callable[[str], str]) -> None:

@@ -71,8 +71,6 @@ class Lengths:
             CaptureError: It can't be described for lengths.
             OtherLengthsError: It can, but not for those of the call.
         """
-        if any(size < 2 for size in self.sizes):
-            raise CaptureError("a length of 1 may stand for any other")
         first = self._primes()  # those of the call may be those of other dims by chance
         try:
             own = describe(self._with(first, split))

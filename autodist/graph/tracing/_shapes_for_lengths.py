@@ -14,6 +14,9 @@ from autodist.graph._graph_def import (
     node_of,
     output_shape,
     output_types,
+    set_output_shapes,
+    set_shape,
+    shape_of,
     split_tensor,
     tensor_name,
     tensor_shape,
@@ -195,7 +198,7 @@ class _Shapes:
         for name, node in nodes.items():
             given = sizes.get(name)
             if given is not None and not isinstance(given, Stored | Listed):
-                _set(node.attr["shape"].shape, given)
+                set_shape(node.attr["shape"].shape, given)
             made = graph_def.node.add()
             made.CopyFrom(node)
             made.attr.pop(_SHAPES, None)
@@ -220,7 +223,7 @@ class _Shapes:
             names = {tensor: node.name for tensor, node in given.items()}
             inferred = inferred_shapes(graph_def, list(given.values()), names)
             for name, shapes in inferred.items():
-                _note(nodes[name], [_sharper(*both) for both in zip(shapes, known[name], strict=True)])
+                set_output_shapes(nodes[name], [_sharper(*both) for both in zip(shapes, known[name], strict=True)])
             vague = _vague(inferred, nodes, given)
             causes, behind = _causes(vague, nodes, order)
             told = self._told_by_lists(nodes, sizes, inferred, behind)
@@ -319,7 +322,7 @@ def _placeholder(name: str, dtype: int, shape: Shape) -> Any:
 
     node = node_def_pb2.NodeDef(name=name, op="Placeholder")
     node.attr["dtype"].type = dtype
-    _set(node.attr["shape"].shape, shape)
+    set_shape(node.attr["shape"].shape, shape)
     return node
 
 
@@ -328,13 +331,13 @@ def _handle(name: str, what: Stored) -> Any:
 
     node = tf.compat.v1.NodeDef(name=name, op="VarHandleOp")
     node.attr["dtype"].type = tf.as_dtype(what.dtype).as_datatype_enum
-    _set(node.attr["shape"].shape, what.shape)
+    set_shape(node.attr["shape"].shape, what.shape)
     return node
 
 
 def _loop_shapes(node: Any, nodes: Mapping[str, Any]) -> list[Shape]:
     """By value that a loop carries, the shape that its turns have in common, if it is not that of its start."""
-    shapes = [_of_proto(shape) for shape in node.attr["output_shapes"].list.shape]
+    shapes = [shape_of(shape) for shape in node.attr["output_shapes"].list.shape]
     starts = [tensor_shape(nodes, tensor) for tensor in data_inputs(node)]
     return [None if shape == start else shape for shape, start in zip(shapes, starts, strict=False)]
 
@@ -343,22 +346,3 @@ def _sharper(one: Shape, other: Shape) -> Shape:
     if one is None or other is None or len(one) != len(other):
         return other if one is None else one
     return tuple(b if a is None else a for a, b in zip(one, other, strict=True))
-
-
-def _note(node: Any, shapes: Sequence[Shape]) -> None:
-    listed = node.attr[_SHAPES].list
-    del listed.shape[:]
-    for shape in shapes:
-        _set(listed.shape.add(), shape)
-
-
-def _of_proto(shape: Any) -> Shape:
-    return None if shape.unknown_rank else tuple(None if dim.size < 0 else dim.size for dim in shape.dim)
-
-
-def _set(proto: Any, shape: Sequence[int | None] | None) -> None:
-    from tensorflow.core.framework import tensor_shape_pb2
-
-    proto.Clear()
-    proto.unknown_rank = shape is None
-    proto.dim.extend(tensor_shape_pb2.TensorShapeProto.Dim(size=-1 if n is None else n) for n in shape or ())
