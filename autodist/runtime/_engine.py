@@ -32,6 +32,7 @@ from autodist.runtime.data import (
     Convention,
     Declared,
     LocalBatches,
+    check_is_global,
     flatten,
     flatten_batch,
 )
@@ -83,7 +84,7 @@ class Engine:
         self._recorder = recorder
         self._exchange_costs = ExchangeCosts(worker, spec)
         self._first_steps = FirstSteps(worker, spec, strategy, scope)
-        self._splits = ArgumentSplits(len(spec.replicas))
+        self._splits = ArgumentSplits(len(spec.replicas), tells=worker.is_chief)
         self._fixed: dict[Any, FixedRowsError] = {}
         """By kind of call, why its steps are for one number of rows each."""
         self._drawing: set[Any] = set()
@@ -218,6 +219,7 @@ class Engine:
         """The compiled step, its arguments as the replicas get them, and whether they are this worker's part."""
         arguments = self._splits.of(function, arguments)
         local = arguments.is_local or self._convention.batch == "local"
+        check_is_global(arguments, local=local)
         self.local_batches.check_is_whole(local)
         step, arguments = self._splits.traced(function, arguments, lambda found: self._step(function, found, local))
         return step, arguments, local

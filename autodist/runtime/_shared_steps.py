@@ -69,9 +69,12 @@ class SharedSteps:
             WorkerFailed: Another worker is gone.
         """
         try:
-            arguments = self._splits.of(("shared", function), flatten_batch(batch, declared=declared))
+            given = flatten_batch(batch, declared=declared)
         except UsageError as error:
             raise NotSharedError(error.message) from error
+        if given.composites:
+            raise NotSharedError(f"they have a {given.composites[0][1].kind}")
+        arguments = self._splits.of(("shared", function), given)
         take = functools.partial(self._step, function)
         step, arguments = self._splits.traced(("shared", function), arguments, take)
         return step.result(self._execution.run(step, arguments, local=False, trains=False))

@@ -14,8 +14,8 @@ from autodist.coordination._coordinator_client import CoordinatorClient
 from autodist.coordination._coordinator_server import CoordinatorServer
 from autodist.errors import CaptureError, UsageError
 from autodist.runtime._untrained import WholeBatches
-from autodist.runtime.data._arguments import flatten
 from autodist.runtime.data._batch import LocalArray
+from autodist.runtime.data._flattening import flatten
 
 from . import untrained
 from .programs import assert_same, run_distributed

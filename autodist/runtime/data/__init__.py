@@ -1,6 +1,6 @@
 """Data of steps: batches and arguments, datasets, and which part of them each worker takes."""
 
-from autodist.runtime.data._arguments import Arguments, ArgumentSplits, flatten, flatten_batch, split_by_rows
+from autodist.runtime.data._arguments import Arguments, ArgumentSplits, check_is_global, split_by_rows
 from autodist.runtime.data._arrays import aligned_copy, aligned_empty, sharing_tensor
 from autodist.runtime.data._batch import (
     BatchSplit,
@@ -20,6 +20,7 @@ from autodist.runtime.data._dataset_ends import DatasetEnds, going_on_together
 from autodist.runtime.data._dataset_structure import captured_resources, has_unseeded_shuffle
 from autodist.runtime.data._declared import NOTHING_DECLARED, Declared
 from autodist.runtime.data._fingerprints import as_floats, fingerprint_of, hashed
+from autodist.runtime.data._flattening import flatten, flatten_batch
 from autodist.runtime.data._iterators import let_go_of_iterators_in_time
 from autodist.runtime.data._local_batches import LocalBatches
 from autodist.runtime.data._random_maps import drawn_parts
@@ -55,6 +56,7 @@ __all__ = [
     "batch_size",
     "captured_resources",
     "check_convention",
+    "check_is_global",
     "drawn_parts",
     "fingerprint_of",
     "flatten",

@@ -6,20 +6,16 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeVar
 
-import numpy as np
-
-from autodist.errors import AutoDistError, CaptureError, OtherLengthsError, StrategyError, UsageError
+from autodist.errors import AutoDistError, CaptureError, OtherLengthsError, StrategyError
 from autodist.graph import Lengths
-from autodist.runtime.data._batch import LocalArray, WholeArray
+from autodist.runtime.data._composites import Composite, refuse_parts, warn_of_composite
 from autodist.runtime.data._declared import NOTHING_DECLARED, Declared, Dims, OpenDims
 
 _LOG = logging.getLogger("autodist")
-_OF_KERAS = ("x", "y", "sample_weight")
 _Step = TypeVar("_Step")
-_Path = tuple[Any, ...]
-"""Indices and keys that lead to an argument."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +37,7 @@ class Arguments:
         open_dims: Per array, the dims besides the rows that are traced as open; empty if there are none.
         ties: Per open dim, the number of the length that it has, where replicas share the batch: a step is traced again
             where other dims have one length.
+        composites: The ragged and sparse arguments, by their positions in the flattened arguments.
     """
 
     arrays: tuple[Any, ...]
@@ -55,6 +52,7 @@ class Arguments:
     declared: Declared = NOTHING_DECLARED
     open_dims: Dims = ()
     ties: tuple[int, ...] = ()
+    composites: tuple[tuple[int, Composite], ...] = ()
 
     @property
     def has_open_rows(self) -> bool:
@@ -117,13 +115,24 @@ class Arguments:
         import tensorflow as tf
 
         static = dict(self.static)
-        count = len(static) + len(self.arrays)
+        composites = dict(self.composites)
+        count = len(static) + len(self.arrays) - sum(len(found.declared) - 1 for found in composites.values())
         structure = self.structure
+        shapes = self.shapes
 
         @tf.autograph.experimental.do_not_convert
         def rebuild(tensors: Any) -> Any:
             remaining = iter(tensors)
-            flat = [static[k] if k in static else next(remaining) for k in range(count)]
+
+            def leaf(position: int) -> Any:
+                composite = composites.get(position)
+                if composite is None:
+                    return static[position] if position in static else next(remaining)
+                stop = composite.first + len(composite.declared)
+                is_open = any(size is None for shape in shapes[composite.first + 1 : stop] for size in shape)
+                return composite.packed(list(islice(remaining, len(composite.declared))), any_rows=is_open)
+
+            flat = list(map(leaf, range(count)))
             return tf.nest.pack_sequence_as(structure, flat)
 
         def step(*tensors: Any) -> Any:
@@ -146,78 +155,6 @@ class Arguments:
         ]
         dtypes = [tf.string if a.dtype.kind == "O" else a.dtype for a in self.arrays]
         return list(map(tf.TensorSpec, shapes, dtypes))
-
-
-def flatten(
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    readable: Callable[[_Path], str] | None = None,
-    *,
-    declared: Declared = NOTHING_DECLARED,
-) -> Arguments:
-    """Take a call's arguments apart.
-
-    Args:
-        args: Those by position.
-        kwargs: Those by name.
-        readable: What to call an argument by its path in them.
-        declared: See :class:`Arguments`.
-    """
-    from tensorflow.python.util import nest
-
-    structure = (args, kwargs)
-    arrays: list[Any] = []
-    names: list[str] = []
-    static: list[tuple[int, Any]] = []
-    parts: list[bool | None] = []
-    notes: list[int | None] = []
-    rows: set[int | None] = set()
-    readable = _readable if readable is None else readable
-    leaves = nest.flatten_with_tuple_paths(structure)
-    for position, (path, leaf) in enumerate(leaves):
-        array = _as_array(leaf)
-        if array is None:
-            _refuse_ragged(leaf, readable(path))
-            static.append((position, leaf))
-            continue
-        parts.append(_part(leaf, array))
-        notes.append(leaf.note if isinstance(leaf, LocalArray | WholeArray) else None)
-        rows.update({leaf.rows} if isinstance(leaf, LocalArray) else ())
-        arrays.append(array)
-        names.append(readable(path))
-    split = tuple(array.ndim > 0 for array in arrays)
-    return Arguments(
-        tuple(arrays),
-        tuple(names),
-        tuple(static),
-        structure,
-        _form(structure),
-        tuple(parts),
-        tuple(notes),
-        split,
-        global_rows=rows.pop() if len(rows) == 1 else None,
-        declared=declared,
-    )
-
-
-def flatten_batch(batch: Any, *, declared: Declared = NOTHING_DECLARED) -> Arguments:
-    """Take apart what a step of Keras gets: `x`, `y` and `sample_weight`, or what the dataset has in their place.
-
-    Args:
-        batch: The step's only argument.
-        declared: See :class:`Arguments`.
-    """
-
-    def readable(path: _Path) -> str:
-        keys = path[2:]
-        name = "data"
-        if isinstance(batch, tuple) and len(batch) <= len(_OF_KERAS) and isinstance(keys[0], int):
-            name, keys = _OF_KERAS[keys[0]], keys[1:]
-        elif not keys:
-            name = "x"
-        return f"`{name}{''.join(f'[{key!r}]' for key in keys)}`"
-
-    return flatten((batch,), {}, readable, declared=declared)
 
 
 def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tuple[bool, ...]:
@@ -254,10 +191,14 @@ class ArgumentSplits:
 
     Args:
         num_replicas: Number of replicas that share a batch.
+        tells: Whether it warns of batches that are not shared.
     """
 
-    def __init__(self, num_replicas: int) -> None:
+    def __init__(self, num_replicas: int, *, tells: bool = False) -> None:
         self.num_replicas = num_replicas
+        self._tells = tells
+        self._told: set[Any] = set()
+        """The arguments that it has warned of."""
         self._found: dict[Any, tuple[bool, ...]] = {}
         self._open = OpenDims()
         self._apart: set[Any] = set()
@@ -277,6 +218,8 @@ class ArgumentSplits:
             self._found[key] = found.split
             if self.num_replicas > 1 and any(found.split) and found.large_wholes:
                 _LOG.info("every replica gets the whole of %s, and its rows of the rest", found.large_wholes)
+            if self.num_replicas > 1 and self._tells:
+                self._tell_of_composites(found)
         is_shared = self.num_replicas > 1 and any(found.split)
         if is_shared and found.is_local and found.global_rows is None:
             return found  # workers with parts of their own may have other lengths
@@ -287,6 +230,13 @@ class ArgumentSplits:
         # A dim of one may stand for one of any size.
         is_apart = 1 in lengths or (key, ties, lengths) in self._apart
         return found if is_apart else replace(found, open_dims=dims, ties=ties)
+
+    def _tell_of_composites(self, arguments: Arguments) -> None:
+        for _, composite in arguments.composites[:1]:
+            name = arguments.names[composite.first]
+            if (composite.kind, name) not in self._told:
+                self._told.add((composite.kind, name))
+                warn_of_composite(composite.kind, name)
 
     def traced(self, place: Any, arguments: Arguments, trace: Callable[[Arguments], _Step]) -> tuple[_Step, Arguments]:
         """Trace a call with its open dims, or without them where that is impossible; return its arguments as well.
@@ -313,59 +263,26 @@ class ArgumentSplits:
         return trace(arguments), arguments
 
 
+def check_is_global(arguments: Arguments, *, local: bool) -> None:
+    """Check that all workers have the whole of a batch with ragged or sparse tensors.
+
+    Args:
+        arguments: Those of a call.
+        local: Whether each worker brings its own part.
+
+    Raises:
+        UsageError: They do.
+    """
+    if local and arguments.composites:
+        composite = arguments.composites[0][1]
+        refuse_parts(composite.kind, arguments.names[composite.first])
+
+
 def _ties(arrays: Sequence[Any], open_dims: Dims) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Per open dim, the number of its length among those of all, by order of appearance; and these lengths."""
     sizes = [array.shape[dim] for array, dims in zip(arrays, open_dims, strict=False) for dim in dims]
     lengths = tuple(dict.fromkeys(sizes))
     return tuple(map(lengths.index, sizes)), lengths
-
-
-def _form(structure: Any) -> str:
-    """A structure as text; handles the usual containers itself to be fast, since every call asks for it."""
-    import tensorflow as tf
-
-    if not tf.nest.is_nested(structure):
-        return "0"
-    if type(structure) is tuple:
-        return f"({','.join(map(_form, structure))},)"
-    if type(structure) is list:
-        return f"[{','.join(map(_form, structure))}]"
-    if type(structure) is dict:
-        return f"{{{','.join(f'{key!r}:{_form(value)}' for key, value in structure.items())}}}"
-    return repr(tf.nest.map_structure(lambda _: 0, structure))
-
-
-def _part(leaf: Any, array: np.ndarray) -> bool | None:
-    """Whether a leaf is known to be a part of a batch; one without rows is not."""
-    if not array.ndim or isinstance(leaf, WholeArray):
-        return False
-    return True if isinstance(leaf, LocalArray) else None
-
-
-def _as_array(leaf: Any) -> Any:
-    import tensorflow as tf
-
-    if isinstance(leaf, np.ndarray | np.generic):
-        return np.asarray(leaf)
-    if isinstance(leaf, tf.Tensor) and hasattr(leaf, "_numpy"):
-        return np.asarray(leaf._numpy())  # `numpy()` would copy
-    return None
-
-
-def _refuse_ragged(leaf: Any, name: str) -> None:
-    import tensorflow as tf
-
-    if isinstance(leaf, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):
-        raise UsageError(
-            f"the step's {name} is a {type(leaf).__name__}, a batch is made of dense tensors",
-            hint="pad it in the input pipeline: `dataset.map(lambda x: x.to_tensor())`, `tf.sparse.to_dense`",
-        )
-
-
-def _readable(path: _Path) -> str:
-    head, *rest = path
-    kind = "argument" if head == 0 else "keyword"
-    return f"{kind} {'/'.join(map(str, rest))}"
 
 
 def _hashable(value: Any) -> Any:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from autodist.runtime.data._composites import dense_specs
+
 Dims: TypeAlias = tuple[tuple[int, ...], ...]
 """Per array, some of its dims."""
 
@@ -35,10 +37,10 @@ class Declared:
 
     @classmethod
     def of(cls, specs: Any, *, at_once: bool = False) -> Declared:
-        """The shapes of the dense tensors that these specs describe."""
+        """The shapes of the dense tensors that these specs describe, those of ragged and sparse ones among them."""
         import tensorflow as tf
 
-        dense = [spec.shape for spec in tf.nest.flatten(specs) if isinstance(spec, tf.TensorSpec)]
+        dense = [spec.shape for spec in dense_specs(specs) if isinstance(spec, tf.TensorSpec)]
         return cls(tuple(None if shape.rank is None else tuple(shape.as_list()) for shape in dense), at_once)
 
     @property

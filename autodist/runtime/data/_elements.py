@@ -20,11 +20,11 @@ def which_are_batches(dataset: Any) -> tuple[bool, ...]:
     that of the first.
 
     Raises:
-        UsageError: None is, or the tensors are not dense.
+        UsageError: None is, or there is something else than dense tensors.
     """
     import tensorflow as tf
 
-    _check_dense(dataset.element_spec)
+    _check_kinds(dataset.element_spec, (tf.TensorSpec,), "steps take dense, ragged and sparse tensors")
     specs = tf.nest.flatten(dataset.element_spec)
     sizes = [_fixed_rows(spec) for spec in specs]
     if None in sizes:
@@ -40,16 +40,34 @@ def which_are_batches(dataset: Any) -> tuple[bool, ...]:
     return tuple(other == size for other in sizes)
 
 
-def _check_dense(spec: Any) -> None:
+def check_whole(spec: Any, by: str) -> None:
+    """Check that every worker can take the whole of a dataset's elements, which have ragged or sparse tensors.
+
+    Args:
+        spec: That of the elements.
+        by: How the dataset is to be sharded.
+
+    Raises:
+        UsageError: Workers were to read their own parts, or there are tensors of another kind.
+    """
     import tensorflow as tf
+
+    if by not in ("auto", "batch"):
+        _check_kinds(spec, (tf.TensorSpec,), f"workers read their own parts of dense tensors only, by {by}")
+    _check_kinds(
+        spec, (tf.TensorSpec, tf.RaggedTensorSpec, tf.SparseTensorSpec), "steps take dense, ragged and sparse tensors"
+    )
+
+
+def _check_kinds(spec: Any, kinds: tuple[type, ...], allowed: str) -> None:
     from tensorflow.python.util import nest
 
     for path, part in nest.flatten_with_joined_string_paths(spec):
-        if not isinstance(part, tf.TensorSpec):
+        if not isinstance(part, kinds):
             dense = _TO_DENSE.get(type(part).__name__, "a dense tensor")
             raise UsageError(
                 f"the dataset's elements have a {type(part).__name__.removesuffix('Spec')} at {path or 'their place'}, "
-                f"{part}; replicas share batches of dense tensors",
+                f"{part}; {allowed}",
                 hint=f"make it dense in each batch, by `dataset.map` after `batch`: {dense} in its place",
             )
 

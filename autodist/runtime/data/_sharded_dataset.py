@@ -14,6 +14,7 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.runtime.data._batch import LocalArray, WholeArray, WorkerShares, has_parts
 from autodist.runtime.data._batch_notes import refuse_rows, warn_of_rows, with_note, without_note
+from autodist.runtime.data._composites import is_composite_spec
 from autodist.runtime.data._dataset_ends import DatasetEnds, going_on_together
 from autodist.runtime.data._dataset_structure import (
     Pipeline,
@@ -25,7 +26,7 @@ from autodist.runtime.data._dataset_structure import (
 )
 from autodist.runtime.data._dealt_elements import BlocksRead, PassRead
 from autodist.runtime.data._declared import NOTHING_DECLARED, Declared
-from autodist.runtime.data._elements import which_are_batches
+from autodist.runtime.data._elements import check_whole, which_are_batches
 from autodist.runtime.data._fingerprints import hashed_in_graph
 from autodist.runtime.data._random_maps import drawn_parts
 from autodist.runtime.data._read_apart import blocks_read, read_apart
@@ -59,8 +60,8 @@ class ShardedDataset:
 
     Iterating yields NumPy arrays of the type :class:`LocalArray`, by which a step knows that they are a part; all parts
     together are the global batch. A worker whose part is empty still takes that step with the others. What is no batch
-    comes whole, as a :class:`WholeArray`, and so does all of an element whose batches have unlike numbers of rows. On
-    one device what is ragged or sparse stays so.
+    comes whole, as a :class:`WholeArray`, and so does all of an element whose batches have unlike numbers of rows, or
+    that has a ragged or sparse tensor. These stay what they are.
 
     Attributes:
         dataset: The ``tf.data.Dataset`` of this worker's parts.
@@ -116,9 +117,10 @@ class ShardedDataset:
         rows = [len(tensor) for tensor, is_split in zip(tensors, self.split, strict=False) if is_split]
         if note is not None:
             note, *rows = note.numpy().tolist()
-        is_whole = len(set(rows)) > 1
-        if is_whole:
+        is_unlike = len(set(rows)) > 1
+        if is_unlike:
             self._tell_of_whole(element, rows)
+        is_whole = is_unlike or not any(self.split)
         kinds = [LocalArray if is_split and not is_whole else WholeArray for is_split in self.split]
         kinds += [WholeArray if is_whole else LocalArray] * (len(tensors) - len(kinds))
         arrays = [
@@ -229,10 +231,14 @@ def _sharded(dataset: Any, shares: WorkerShares, by: ShardBy, passes: DatasetPas
     tells = shares.rank == 0 and not shares.is_alone
     declared = Declared.of(dataset.element_spec)
     sharded = partial(ShardedDataset, passes=passes, declared=declared, tells_of_whole=tells)
+    specs = tf.nest.flatten(dataset.element_spec)
     if shares.is_alone and by in ("auto", "batch"):
-        specs = tf.nest.flatten(dataset.element_spec)
         split = tuple(isinstance(spec, tf.TensorSpec) and spec.shape.rank != 0 for spec in specs)
         return sharded(read_ahead(dataset), split)
+    if any(map(is_composite_spec, specs)):
+        check_whole(dataset.element_spec, by)
+        check_order(dataset)
+        return sharded(read_ahead(_in_order(dataset)), (False,) * len(specs))
     split = which_are_batches(dataset)
     if by in ("element", "file"):
         pipeline = read_pipeline(dataset)

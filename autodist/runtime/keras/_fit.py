@@ -14,7 +14,6 @@ from autodist.graph import Patches
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.data import Declared, ShardedDataset, without_note
-from autodist.runtime.keras._dense_arrays import refuse_sparse_arrays
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit_position import FitFollower, FitPosition, without_optionals
 from autodist.runtime.keras._keras_steps import last_of_call, step_of
@@ -96,8 +95,6 @@ class FitHooks:
             bound = inspect.signature(original).bind(model, x, *args, **kwargs)
             _check_no_other_distribution(model)
             _check_validation_data(bound.arguments.get("validation_data"))
-            if self._engine.num_replicas > 1:
-                refuse_sparse_arrays(bound.arguments)
             with contextlib.ExitStack() as stack:
                 if isinstance(x, tf.data.Dataset | ShardedDataset):
                     sharded = self._shard(x)

@@ -17,7 +17,6 @@ from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.data import ShardedDataset
 from autodist.runtime.hooks import eagerly_alike
-from autodist.runtime.keras._dense_arrays import refuse_sparse_arrays
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit import Batches, FitHooks, TrainFunction
 from autodist.runtime.keras._fit_position import FitFollower
@@ -65,8 +64,6 @@ class _Fit2Hooks(FitHooks):
             _refuse_followers(arguments.get("callbacks"))
             if not self._engine.worker.is_chief and arguments.get("verbose", "auto") == "auto":
                 arguments["verbose"] = 0
-            if self._engine.num_replicas > 1:
-                refuse_sparse_arrays(arguments)
             with contextlib.ExitStack() as stack:
                 if isinstance(arguments.get("x"), tf.data.Dataset | ShardedDataset):
                     sharded = self._shard(arguments["x"])

@@ -1,7 +1,6 @@
 """Ragged inputs: texts of different lengths, which a step turns into means of embeddings.
 
 Kind: data
-Refused: (?i)ragged
 """
 
 import keras

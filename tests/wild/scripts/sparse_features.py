@@ -1,7 +1,6 @@
 """Sparse inputs from tf.data, multiplied with a dense table in a custom loop.
 
 Kind: data
-Refused: (?i)sparse
 """
 
 import keras

@@ -1,0 +1,165 @@
+"""Ragged and sparse tensors among a call's arguments: they consist of dense ones, which replicas get whole.
+
+The sizes of these dense tensors do not show how many rows of a batch they have. So replicas do not share such a batch:
+each computes all of it, which gives the result of one device.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autodist.errors import UsageError
+from autodist.runtime.data._batch import WholeArray
+
+_LOG = logging.getLogger("autodist")
+_TO_DENSE = {"RaggedTensor": "`x.to_tensor()`", "SparseTensor": "`tf.sparse.to_dense(x)`"}
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A ragged or sparse argument.
+
+    Attributes:
+        spec: Its ``tf.TypeSpec``, with the number of rows that it has in this call.
+        first: The position of its first dense tensor among the arrays.
+    """
+
+    spec: Any
+    first: int
+
+    @property
+    def kind(self) -> str:
+        """The class of the argument."""
+        return str(type(self.spec).__name__.removesuffix("Spec"))
+
+    @property
+    def declared(self) -> tuple[tuple[int | None, ...], ...]:
+        """The shapes of its dense tensors as one device traces them, where any number of rows may come."""
+        import tensorflow as tf
+
+        return tuple(tuple(part.shape) for part in tf.nest.flatten(_of_any_rows(self.spec), expand_composites=True))
+
+    def packed(self, tensors: list[Any], *, any_rows: bool) -> Any:
+        """The argument, made of its dense tensors.
+
+        Args:
+            tensors: These.
+            any_rows: Whether they stand for any number of rows.
+        """
+        import tensorflow as tf
+
+        spec = _of_any_rows(self.spec) if any_rows else self.spec
+        return tf.nest.pack_sequence_as(spec, tensors, expand_composites=True)
+
+
+def is_composite(leaf: Any) -> bool:
+    """Whether it is a ragged or a sparse tensor with values."""
+    import tensorflow as tf
+
+    return isinstance(leaf, tf.RaggedTensor | tf.SparseTensor) and all(
+        hasattr(part, "_numpy") for part in tf.nest.flatten(leaf, expand_composites=True)
+    )
+
+
+def is_composite_spec(spec: Any) -> bool:
+    """Whether it describes a ragged or a sparse tensor."""
+    import tensorflow as tf
+
+    return isinstance(spec, tf.RaggedTensorSpec | tf.SparseTensorSpec)
+
+
+def dense_specs(specs: Any) -> list[Any]:
+    """The specs in a structure, in the place of ragged and sparse tensors those of the dense ones they consist of."""
+    import tensorflow as tf
+
+    found: list[Any] = []
+    for spec in tf.nest.flatten(specs):
+        found.extend(tf.nest.flatten(spec, expand_composites=True) if is_composite_spec(spec) else [spec])
+    return found
+
+
+def dense_tensors(element: Any) -> list[Any]:
+    """The tensors of an element of a dataset, in the place of ragged and sparse ones the dense ones they consist of."""
+    import tensorflow as tf
+
+    found: list[Any] = []
+    for leaf in tf.nest.flatten(element):
+        is_made_of_others = isinstance(leaf, tf.RaggedTensor | tf.SparseTensor)
+        found.extend(tf.nest.flatten(leaf, expand_composites=True) if is_made_of_others else [leaf])
+    return found
+
+
+def arrays_of(leaf: Any) -> list[np.ndarray]:
+    """The dense tensors that a ragged or sparse tensor consists of."""
+    import tensorflow as tf
+
+    return [np.asarray(part._numpy()).view(WholeArray) for part in tf.nest.flatten(leaf, expand_composites=True)]
+
+
+def form_of(leaf: Any) -> str:
+    """What a trace takes a ragged or sparse tensor for, as text.
+
+    How many rows a ragged one has is a size of one of its dense tensors; that of a sparse one is a value in them.
+    """
+    import tensorflow as tf
+
+    spec = leaf._type_spec
+    return repr(_of_any_rows(spec) if isinstance(leaf, tf.RaggedTensor) else spec)
+
+
+def refuse_index_slices(leaf: Any, name: str) -> None:
+    """Refuse a gradient of rows as an argument.
+
+    Raises:
+        UsageError: It is one.
+    """
+    import tensorflow as tf
+
+    if isinstance(leaf, tf.IndexedSlices):
+        raise UsageError(
+            f"the step's {name} is an IndexedSlices, a batch is made of dense, ragged or sparse tensors",
+            hint="make it dense: `tf.convert_to_tensor(x)`",
+        )
+
+
+def refuse_parts(kind: str, names: str) -> None:
+    """Refuse a ragged or sparse argument of which each worker has a part.
+
+    Args:
+        kind: The class of the argument.
+        names: What it and those that are parts are called.
+
+    Raises:
+        UsageError: Always.
+    """
+    raise UsageError(
+        f"the step has a {kind} ({names}), and each worker has other examples; workers compute such batches whole",
+        hint="give all workers the same batches: `ad.shard(dataset)`, with `by='batch'`, in a scope with "
+        f"`batch='global'`; or make it dense in the input pipeline, by {_TO_DENSE.get(kind, 'a dense tensor')}",
+    )
+
+
+def warn_of_composite(kind: str, name: str) -> None:
+    """Say that replicas compute steps with such an argument whole.
+
+    Args:
+        kind: The class of the argument.
+        name: What it is called.
+    """
+    _LOG.warning(
+        "%s is a %s: every replica computes such a batch whole, so more replicas do not make it faster. Made dense in "
+        "the input pipeline, by `dataset.map` after `batch` (%s), the replicas share it",
+        name, kind, _TO_DENSE.get(kind, "a dense tensor in its place"),
+    )  # fmt: skip
+
+
+def _of_any_rows(spec: Any) -> Any:
+    import tensorflow as tf
+
+    if spec.shape.rank is None or not isinstance(spec, tf.RaggedTensorSpec):
+        return spec
+    return tf.RaggedTensorSpec([None, *spec.shape[1:]], spec.dtype, spec.ragged_rank, spec.row_splits_dtype)
