@@ -150,9 +150,11 @@ class Output:
         dtype: NumPy name of the element type.
         composite: The number of the step's result that it is a component of, as of a sparse or ragged tensor; None if
             the tensor is a result by itself.
+        is_whole: Whether it is wanted for the whole batch, also by workers that have brought a part of it.
     """
 
     tensor: str
     shape: tuple[int | None, ...] | None
     dtype: str
     composite: int | None = None
+    is_whole: bool = False

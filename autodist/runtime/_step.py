@@ -122,10 +122,13 @@ class CompiledStep:
         return self._taken(lambda: list(self._callable(feeds.batch)(*feeds.values)))
 
     def result(self, values: Sequence[Any]) -> Any:
-        """Make the step's result for the program, of the values that :meth:`run` gives."""
+        """Make the step's result for the program, of the values that :meth:`run` gives; the chief writes summaries."""
         import tensorflow as tf
 
-        return self.captured.pack([tf.convert_to_tensor(value) for value in values])
+        tensors = [tf.convert_to_tensor(value) for value in values]
+        if self.graph.layout.rank == 0:
+            self.captured.write_summaries(tensors)
+        return self.captured.pack(tensors)
 
     def running(self, nodes: Sequence[str], *, traced: bool = False) -> Any:
         """A function of the values of :meth:`feeds` that runs some nodes and nothing else, for a step of one replica.

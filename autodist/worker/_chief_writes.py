@@ -15,6 +15,7 @@ from typing import Any
 
 from autodist.after_import import after_import
 from autodist.coordination import ChiefFiles, Worker
+from autodist.worker._silent_summaries import silence_summaries
 
 _Wrap = Callable[[Callable[..., Any], str], Callable[..., Any]]
 
@@ -77,7 +78,7 @@ def leave_saving_to_chief(worker: Worker) -> None:
     after_import("keras.src.callbacks.remote_monitor", guard_monitor)
     after_import("keras.src.callbacks.tensorboard", guard_board)
     after_import("tf_keras.src.callbacks", guard_keras2_callbacks)
-    after_import("tensorflow.python.ops.summary_ops_v2", _guard_summaries)
+    silence_summaries()
     after_import("tensorflow.python.summary.writer.event_file_writer", _guard_event_files)
     after_import(_MANAGEMENT, lambda module: _wrap_checkpoint_state(module, waiting))
     after_import(_MANAGEMENT, _guard_old_checkpoints)
@@ -113,16 +114,6 @@ def _saving() -> Iterator[tuple[str, str, str, str]]:
 
 
 _SAVING = tuple(_saving())
-
-
-def _guard_summaries(module: ModuleType) -> None:
-    """Give writers of summaries that write nothing."""
-
-    @functools.wraps(module.create_file_writer_v2)
-    def create_file_writer_v2(*args: Any, **kwargs: Any) -> Any:
-        return module.create_noop_writer()
-
-    module.create_file_writer_v2 = create_file_writer_v2  # type: ignore[attr-defined]
 
 
 def _guard_event_files(module: ModuleType) -> None:

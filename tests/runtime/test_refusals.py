@@ -92,7 +92,8 @@ def summary(ad, linear):
     def step(x, y):
         loss = linear.update(x, y)
         with writer.as_default():
-            tf.summary.scalar("loss", loss, step=0)
+            if loss > 0:  # a branch of the step
+                tf.summary.scalar("loss", loss, step=0)
         return loss
 
     step(X, Y)
@@ -134,7 +135,7 @@ REFUSED = {
     whole_epoch: ("goes over a dataset", "ad.shard(dataset)"),
     whole_epoch_of_an_argument: ("takes a _BatchDataset", "ad.shard(dataset)"),
     iterator: ("goes over a dataset", "ad.shard(dataset)"),
-    summary: ("writes a summary", "after the step"),
+    summary: ("writes a summary in a part of it", "record_if(condition)"),
     queue: ("uses a queue", "outside of the step"),
     gradient_in_a_loop: ("a gradient is taken inside control flow", "`range(n)`"),
     gradient_changed_in_a_branch: ("to a gradient that is made inside control flow", "gradient_accumulation_steps"),

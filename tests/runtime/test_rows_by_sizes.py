@@ -66,3 +66,35 @@ def test_numbers_that_are_sizes_are_those_of_all_examples(strategy):
 @pytest.mark.parametrize("numbers", [beginning_later, by_half, repeated])
 def test_numbers_computed_of_sizes_are_so(numbers):
     assert_same(program(numbers), strategy="AllReduce")
+
+
+def spread(x):
+    """The same numbers, once for each example of the batch."""
+    return tf.broadcast_to(tf.range(tf.shape(x)[1])[None], tf.shape(x))
+
+
+@pytest.mark.parametrize("numbers", [by_size, spread])
+def test_numbers_by_size_where_examples_meet(numbers):
+    """In-batch negatives: replicas share the batch tensor by tensor."""
+    x = np.random.default_rng(0).integers(0, WORDS, (33, LENGTH))
+
+    def run(scope):
+        with scope():
+            given = keras.Input((LENGTH,), dtype="int64")
+            pooled = keras.layers.GlobalAveragePooling1D()(Positions(numbers)(given))
+            model, optimizer = keras.Model(given, keras.layers.Dense(4)(pooled)), adam()
+
+            @tf.function
+            def step(x):
+                with tf.GradientTape() as tape:
+                    found = model(x)
+                    own, likeness = tf.range(tf.shape(x)[0]), tf.matmul(found, found, transpose_b=True)
+                    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(own, likeness))
+                gradients = tape.gradient(loss, model.trainable_variables)
+                optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+                return loss
+
+            losses = [float(step(x[k : k + 8])) for k in range(0, 33, 8)]
+        return losses, model.get_weights()
+
+    assert_same(run, strategy="AllReduce")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.garbage import garbage_waits
-from autodist.graph._graph_def import node_of
+from autodist.graph._graph_def import node_of, reachable_functions
 from autodist.graph._identity import Identity
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import StepInput
@@ -42,6 +42,7 @@ from autodist.graph.tracing._refusals import (
 from autodist.graph.tracing._row_counts import RowCounts, answers_matter, noticing_row_counts, refuse_fixed_rows
 from autodist.graph.tracing._shapes_for_lengths import Stored, with_shapes
 from autodist.graph.tracing._source_lines import SOURCE_GRAPH, SourceLines
+from autodist.graph.tracing._summaries import Summaries, returning_summaries
 from autodist.graph.tracing._tables import Table, embed_tables, lookups_with_shapes, read_table, refuse_changes
 from autodist.graph.tracing._unrolled_ranges import draws_by_order, unrolling_ranges
 
@@ -97,8 +98,8 @@ def capture(
     split = [bool(spec.shape.rank) for spec in specs] if split is None else split
     traced = partial(_trace, step, specs, names, split, synchronized_batch_norm, rows, fixed=fixed)
 
-    def described(concrete: Any, marked: list[Any]) -> CapturedStep:
-        describe = partial(_described, concrete, marked, names, split, synchronized_batch_norm)
+    def described(found: _Traced) -> CapturedStep:
+        describe = partial(_described, found, names, split, synchronized_batch_norm)
         return describe(None) if lengths is None else lengths.described(describe, split)
 
     first = traced()
@@ -107,44 +108,59 @@ def capture(
 
     def answered() -> tuple[Identity, RowCounts]:
         relaxed = _with_rows(specs, split, None)
-        concrete, marked, counts = _traced(step, relaxed, names, synchronized_batch_norm, RowCounts(rows, answers=True))
-        return described(concrete, marked).graph.identity, counts
+        found = _traced(step, relaxed, names, synchronized_batch_norm, RowCounts(rows, answers=True))
+        return described(found).graph.identity, found.asked
 
     matters = rows is not None and asked.lines and answers_matter(captured.graph.identity, asked, answered)
     return replace(captured, trace_s=trace_s, asking=tuple(asked.lines) if matters else ())
 
 
+@dataclass(frozen=True)
+class _Traced:
+    """A step as traced.
+
+    Attributes:
+        concrete: TensorFlow's function.
+        marked: The variables that its marks are about.
+        asked: What its Python code has asked for.
+        summaries: What it returns to be written.
+    """
+
+    concrete: Any
+    marked: list[Any]
+    asked: RowCounts
+    summaries: Summaries
+
+
 def _captured(
-    first: tuple[Any, list[Any], RowCounts],
-    traced: Callable[[], tuple[Any, list[Any], RowCounts]],
-    described: Callable[[Any, list[Any]], CapturedStep],
+    first: _Traced,
+    traced: Callable[[], _Traced],
+    described: Callable[[_Traced], CapturedStep],
     *,
     is_open: bool,
 ) -> tuple[CapturedStep, RowCounts]:
     """The description of a first trace, or of one without loops where replicas would have to join something in them."""
-    concrete, marked, asked = first
     try:
-        return described(concrete, marked), asked
+        return described(first), first.asked
     except JoinInsideError as error:
-        concrete, marked, asked = _without_loops(traced, error, is_open=is_open)
-        return described(concrete, marked), asked
+        found = _without_loops(traced, error, is_open=is_open)
+        return described(found), found.asked
     except CaptureError as error:
-        if marked:
+        if first.marked:
             raise
         raise NoGradientError(error.message, hint=error.hint) from error
 
 
 @garbage_waits()
 def _described(
-    concrete: Any,
-    marked: list[Any],
+    found: _Traced,
     names: VariableNames,
     split: Sequence[bool],
     synchronized_batch_norm: bool,
     shapes: Shapes | None,
 ) -> CapturedStep:
     """Describe a traced step, for arguments of certain shapes or of any; what is split is as for :func:`capture`."""
-    tracing = concrete.graph
+    tracing = found.concrete.graph
     num_arguments = len(tracing.inputs) - len(tracing.captures)
     lines = SourceLines(tracing)
     graph_def = tracing.as_graph_def(add_shapes=True)
@@ -169,10 +185,10 @@ def _described(
     if sum_up_means(analysis):
         analysis = StepAnalysis(flat, [v.handle for v in bare], batch)
     refuse_joins_in_control_flow(analysis, lines.of)
-    outputs = outputs_of(tracing, aliases)
+    outputs = outputs_of(tracing, aliases, whole=sum(summary.num_tensors for summary in found.summaries.found))
     drop_output_controls(analysis, outputs)
     inner = {id(handle): placeholder.op.name for handle, placeholder in tracing.captures}
-    gradient_handles = {k: inner[id(handle)] for k, handle in enumerate(marked) if id(handle) in inner}
+    gradient_handles = {k: inner[id(handle)] for k, handle in enumerate(found.marked) if id(handle) in inner}
     variables = assign_roles(analysis, bare, gradient_handles, [output.tensor for output in outputs])
     acting = (*filling, *effects(analysis, tracing, outputs))
     roots = [*acting, *(node_of(o.tensor) for o in outputs)]
@@ -180,7 +196,9 @@ def _described(
     of_interest = lines_of_interest(analysis, acting, outputs, lines)
     graph = TrainingGraph(flat, variables, inputs, outputs, acting, of_interest)
     graph.__dict__["analysis"] = analysis  # a cached property, of the same arguments
-    return CapturedStep(graph, handles, tracing.structured_outputs, concrete, tables=tuple(tables.values()))
+    structure = found.summaries.result(tracing.structured_outputs)
+    written = tuple(found.summaries.found)
+    return CapturedStep(graph, handles, structure, found.concrete, tables=tuple(tables.values()), summaries=written)
 
 
 def _trace(
@@ -192,7 +210,7 @@ def _trace(
     rows: int | None,
     *,
     fixed: bool,
-) -> tuple[Any, list[Any], RowCounts]:
+) -> _Traced:
     """Trace a step for any number of rows, or a fixed one; see :class:`RowCounts` for how many there are."""
     import tensorflow as tf
 
@@ -219,9 +237,7 @@ def _trace(
         raise
 
 
-def _without_loops(
-    traced: Callable[[], tuple[Any, list[Any], RowCounts]], error: JoinInsideError, *, is_open: bool
-) -> tuple[Any, list[Any], RowCounts]:
+def _without_loops(traced: Callable[[], _Traced], error: JoinInsideError, *, is_open: bool) -> _Traced:
     """Trace a step again, without its loops of a known number of turns, in which replicas would have to join something.
 
     Args:
@@ -235,7 +251,7 @@ def _without_loops(
     """
     with unrolling_ranges() as unrolled:
         found = traced()
-    if draws_by_order(found[0].graph.as_graph_def()):
+    if draws_by_order(found.concrete.graph.as_graph_def()):
         raise error
     if unrolled.left and is_open:
         raise FixedRowsError(error.message, hint=error.hint) from error
@@ -260,10 +276,11 @@ def _traced(
     names: VariableNames,
     synchronized_batch_norm: bool,
     asked: RowCounts,
-) -> tuple[Any, list[Any], RowCounts]:
-    """A step as traced, the variables that its marks are about, and what it has asked for."""
+) -> _Traced:
+    """Trace a step, for just these specs."""
     import tensorflow as tf
 
+    summaries = Summaries()
     with (
         mark_gradients() as marked,
         mark_own_gradients(),
@@ -273,8 +290,10 @@ def _traced(
         large_arrays_as_tensors(names.frozen),
         squeezing_known_dims(),
         noticing_row_counts(asked),
+        returning_summaries(summaries),
     ):
-        return tf.function(step).get_concrete_function(*specs), marked, asked
+        concrete = tf.function(summaries.returned_by(step)).get_concrete_function(*specs)
+    return _Traced(concrete, marked, asked, summaries)
 
 
 def _is_of_outputs(error: Exception) -> bool:
@@ -329,7 +348,7 @@ def _tables(graph: Any, graph_def: Any, lines: SourceLines) -> dict[str, Table]:
             continue
         table = None if handle.dtype == tf.variant else read_table(handle, placeholder, graph_def)
         if table is None:
-            raise _foreign_resource(placeholder, lines)
+            raise _foreign_resource(placeholder, graph_def, lines)
         found[placeholder.op.name] = table
     return found
 
@@ -338,10 +357,13 @@ def _readable(placeholder: str) -> str:
     return placeholder.removesuffix("/resource").removesuffix("/ReadVariableOp")
 
 
-def _foreign_resource(placeholder: Any, lines: SourceLines) -> CaptureError:
+def _foreign_resource(placeholder: Any, graph_def: Any, lines: SourceLines) -> CaptureError:
     consumers = placeholder.consumers()
     user = consumers[0] if consumers else placeholder.op
-    return foreign_resource(user.name, user.type, lines.of(user.name))
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    called = reachable_functions(functions, user.node_def)
+    inner = {node.op for function in called for node in function.node_def}
+    return foreign_resource(user.name, user.type, lines.of(user.name), inner)
 
 
 def _drop_devices(flat: Any) -> None:

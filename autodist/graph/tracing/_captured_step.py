@@ -10,6 +10,7 @@ from autodist.errors import FixedRowsError, OtherLengthsError
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.tracing._frozen import FrozenValues
 from autodist.graph.tracing._source_lines import SourceLines
+from autodist.graph.tracing._summaries import Flush, Summary, write_summaries
 from autodist.graph.tracing._tables import Table
 
 
@@ -88,6 +89,7 @@ class CapturedStep:
             get a number and trace a different step.
         tables: The lookup tables that it reads.
         reason: Why it was traced for one number of rows; None if it was for any.
+        summaries: The summaries that it writes, for which it returns tensors after those of `structure`.
         lengths: The lengths of its arguments that it was traced for; None if these have the shapes of its inputs, or
             any on one device.
     """
@@ -99,6 +101,7 @@ class CapturedStep:
     trace_s: float = field(default=0.0, compare=False)
     asking: tuple[str, ...] = field(default=(), compare=False)
     tables: tuple[Table, ...] = field(default=(), compare=False)
+    summaries: tuple[Summary | Flush, ...] = field(default=(), compare=False)
     reason: FixedRowsError | None = field(default=None, compare=False)
     lengths: ServedLengths | None = field(default=None, compare=False)
 
@@ -123,10 +126,16 @@ class CapturedStep:
         return SourceLines(self.concrete.graph).of(name)
 
     def pack(self, values: Sequence[Any]) -> Any:
-        """`values`, one per output tensor, in the structure that the step returns."""
+        """`values`, one per output tensor, in the structure that the step returns; those of summaries are left out."""
         import tensorflow as tf
 
         remaining = iter(values)
         flat = tf.nest.flatten(self.structure, expand_composites=True)
         filled = [next(remaining) if tf.is_tensor(leaf) else leaf for leaf in flat]
         return tf.nest.pack_sequence_as(self.structure, filled, expand_composites=True)
+
+    def write_summaries(self, values: Sequence[Any]) -> None:
+        """Write the summaries of a step that has returned these values, one per output tensor."""
+        if self.summaries:
+            count = sum(summary.num_tensors for summary in self.summaries)
+            write_summaries(self.summaries, values[len(values) - count :])

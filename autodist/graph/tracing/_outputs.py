@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from autodist.graph._variables import Output
 from autodist.graph.tracing._inline import resolved
 
 
-def outputs_of(tracing: Any, aliases: dict[str, str]) -> tuple[Output, ...]:
+def outputs_of(tracing: Any, aliases: dict[str, str], *, whole: int = 0) -> tuple[Output, ...]:
     """The tensors that a step returns, in flattened order; a sparse or ragged result has several.
 
     Args:
         tracing: The graph of the traced function.
         aliases: By tensor of that graph, its name after calls were inlined.
+        whole: How many of the last ones are wanted whole, also where workers have parts of the batch.
     """
     import tensorflow as tf
 
@@ -21,8 +23,10 @@ def outputs_of(tracing: Any, aliases: dict[str, str]) -> tuple[Output, ...]:
     for k, leaf in enumerate(tf.nest.flatten(tracing.structured_outputs)):
         parts = [part for part in tf.nest.flatten(leaf, expand_composites=True) if tf.is_tensor(part)]
         composites.extend([k if leaf is not parts[0] else None] * len(parts) if parts else [])
+    first_whole = len(composites) - whole
     return tuple(
-        _output(tensor, composite, aliases) for tensor, composite in zip(tracing.outputs, composites, strict=True)
+        replace(_output(tensor, composite, aliases), is_whole=k >= first_whole)
+        for k, (tensor, composite) in enumerate(zip(tracing.outputs, composites, strict=True))
     )
 
 

@@ -27,9 +27,9 @@ _DATA = (
 )
 _FOREIGN = {
     "summary": (
-        "writes a summary",
-        "return what is to be written and write it after the step: `loss = step(x, y)`, then "
-        "`with writer.as_default(): tf.summary.scalar('loss', loss, step=...)`",
+        "writes a summary in a part of it",
+        "a step may write summaries, but not in `tf.cond`, in loops over tensors or in another `tf.function`: write it "
+        "in the step itself, perhaps under `tf.summary.record_if(condition)`, or after the step, of what that returns",
     ),
     "dataset": _DATA,
     "iterator": _DATA,
@@ -92,8 +92,15 @@ def _joined_in(function: Any, analysis: StepAnalysis) -> tuple[str, str] | None:
     return _APPLIED if marks else None
 
 
-def foreign_resource(op: str, op_type: str, line: str) -> CaptureError:
-    """The refusal of a step that uses a resource which is neither a variable nor a value."""
-    kind = f"{op} {op_type}".lower()
+def foreign_resource(op: str, op_type: str, line: str, inner: Iterable[str]) -> CaptureError:
+    """The refusal of a step that uses a resource which is neither a variable nor a value.
+
+    Args:
+        op: The name of the op that uses it.
+        op_type: Its type.
+        line: Where it was written.
+        inner: The types of ops in the functions that it calls.
+    """
+    kind = " ".join((op, op_type, *inner)).lower()
     what, hint = next((told for word, told in _FOREIGN.items() if word in kind), _OTHER)
     return CaptureError(f"the step {what}: op `{op}` ({op_type}) at {line}", hint=hint)

@@ -1,7 +1,6 @@
 """A step that writes summaries itself.
 
 Kind: own loops
-Refused: writes a summary
 """
 
 import keras
