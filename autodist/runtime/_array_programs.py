@@ -85,6 +85,11 @@ class ArrayPrograms:
             return self._plain.run(plain)
         self._check(function, args, kwargs)
         arguments = flatten(args, kwargs, _readable(function))
+        if arguments.composites:
+            raise UsageError(
+                f"`{_name(function)}` is a function of arrays, and is given a {arguments.composites[0][1].kind}",
+                hint="give it dense arrays: `x.to_tensor()`, `tf.sparse.to_dense(x)`",
+            )
         arguments = replace(arguments, split=(False,) * len(arguments.arrays))
         key = ("arrays", function, arguments.key, dims)
         if key not in self._whole and key not in self._execution.steps:

@@ -308,7 +308,7 @@ class Compiler:
             return self._bring_in_untrained(captured, strategy, self._fingerprint(arguments))
 
     def _fingerprint(self, arguments: Arguments) -> int:
-        return fingerprint_of(arguments, own=self._convention.brings_own(arguments.is_local))
+        return fingerprint_of(arguments, own=self._convention.brings_own(arguments.is_local or arguments.is_global))
 
     def _capture(
         self, function: Callable[..., Any], arguments: Arguments, *, local: bool, fixed: int | None = None

@@ -151,7 +151,7 @@ class Engine:
         """
 
         def flattened() -> Arguments:
-            return flatten(args, kwargs, declared=declared)
+            return flatten(args, kwargs, declared=declared, pads=self.num_replicas > 1)
 
         return self._plain.call(function, flattened, plain, lambda found: self._train(function, found))
 
@@ -166,7 +166,7 @@ class Engine:
         """Run a training step of Keras, which takes one structure of arrays; see :meth:`run`."""
 
         def flattened() -> Arguments:
-            return flatten_batch(batch, declared=declared)
+            return flatten_batch(batch, declared=declared, pads=self.num_replicas > 1)
 
         def train(found: Arguments) -> Any:
             try:
@@ -213,12 +213,12 @@ class Engine:
 
     def prepare(self, function: Callable[..., Any], batch: Any, *, declared: Declared = NOTHING_DECLARED) -> None:
         """Compile a training step of Keras for batches like this one, without running it; all workers must do so."""
-        self._ready(function, flatten_batch(batch, declared=declared))
+        self._ready(function, flatten_batch(batch, declared=declared, pads=self.num_replicas > 1))
 
     def _ready(self, function: Callable[..., Any], arguments: Arguments) -> tuple[CompiledStep, Arguments, bool]:
         """The compiled step, its arguments as the replicas get them, and whether they are this worker's part."""
         arguments = self._splits.of(function, arguments)
-        local = arguments.is_local or self._convention.batch == "local"
+        local = arguments.is_local or self._convention.brings_own(arguments.is_global)
         check_is_global(arguments, local=local)
         self.local_batches.check_is_whole(local)
         step, arguments = self._splits.traced(function, arguments, lambda found: self._step(function, found, local))

@@ -9,7 +9,11 @@ import autodist
 from . import length_models, length_steps
 from .programs import run_distributed, run_plain
 
-pytestmark = [pytest.mark.usefixtures("doubles"), pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")]
+pytestmark = [
+    pytest.mark.usefixtures("doubles"),
+    pytest.mark.filterwarnings("ignore:`shuffle=True` was passed"),
+    pytest.mark.filterwarnings("ignore:(?s).*was passed an input with a mask attached to it"),
+]
 
 THREE = {"spec": autodist.ResourceSpec.local(cpus=3)}
 

@@ -1,4 +1,4 @@
-"""What replicas can't share by rows: it trains as on one device, and what is said of it works."""
+"""What is not dense, or has other rows: it trains as on one device, and what is said of it works."""
 
 import functools
 import json
@@ -95,7 +95,7 @@ def test_fit_of_what_is_not_dense(kind, strategy, caplog):
         return history, tested, everything(model, model.optimizer)
 
     assert_same(program, strategy=strategy)
-    assert caplog.text.count("every replica computes such a batch whole") == 1
+    assert caplog.text.count("every replica computes such a batch whole") == (given != "ragged")
 
 
 def test_one_batch_at_a_time_made_dense():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -38,6 +38,8 @@ class Arguments:
         ties: Per open dim, the number of the length that it has, where replicas share the batch: a step is traced again
             where other dims have one length.
         composites: The ragged and sparse arguments, by their positions in the flattened arguments.
+        is_global: Whether some are known to be a whole global batch.
+        whole: Takes the call's arguments apart without padding of ragged ones; None if there is none.
     """
 
     arrays: tuple[Any, ...]
@@ -53,6 +55,8 @@ class Arguments:
     open_dims: Dims = ()
     ties: tuple[int, ...] = ()
     composites: tuple[tuple[int, Composite], ...] = ()
+    is_global: bool = False
+    whole: Callable[[], Arguments] | None = field(default=None, compare=False)
 
     @property
     def has_open_rows(self) -> bool:
@@ -199,6 +203,8 @@ class ArgumentSplits:
         self._tells = tells
         self._told: set[Any] = set()
         """The arguments that it has warned of."""
+        self._not_shared: set[Any] = set()
+        """The steps that can't share ragged batches."""
         self._found: dict[Any, tuple[bool, ...]] = {}
         self._open = OpenDims()
         self._apart: set[Any] = set()
@@ -211,6 +217,8 @@ class ArgumentSplits:
             place: What tells the calls of a step from those of others.
             arguments: Those of a call.
         """
+        if arguments.whole is not None and place in self._not_shared:
+            arguments = arguments.whole()
         key = (place, arguments.kind)
         before = self._found.get(key)
         found = replace(arguments, split=split_by_rows(arguments, before))
@@ -232,7 +240,7 @@ class ArgumentSplits:
         return found if is_apart else replace(found, open_dims=dims, ties=ties)
 
     def _tell_of_composites(self, arguments: Arguments) -> None:
-        for _, composite in arguments.composites[:1]:
+        for _, composite in arguments.composites[: 0 if arguments.whole is not None else 1]:
             name = arguments.names[composite.first]
             if (composite.kind, name) not in self._told:
                 self._told.add((composite.kind, name))
@@ -246,6 +254,16 @@ class ArgumentSplits:
             arguments: What that has returned.
             trace: Traces a call, or returns what it was traced to.
         """
+        try:
+            return self._traced(place, arguments, trace)
+        except (CaptureError, StrategyError) as error:
+            if arguments.whole is None:
+                raise
+            _LOG.info("replicas can't share the ragged batches of a step: %s", error.message)
+        self._not_shared.add(place)
+        return self._traced(place, self.of(place, arguments), trace)
+
+    def _traced(self, place: Any, arguments: Arguments, trace: Callable[[Arguments], _Step]) -> tuple[_Step, Arguments]:
         try:
             return trace(arguments), arguments
         except OtherLengthsError:

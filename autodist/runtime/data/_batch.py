@@ -41,6 +41,10 @@ class WholeArray(_Given):
     """An array that is not part of a batch: every replica gets all of it."""
 
 
+class GlobalArray(_Given):
+    """An array of a global batch that replicas may share, of which every worker has all."""
+
+
 def has_parts(*arguments: Any) -> bool:
     """Whether there are parts of batches among arguments."""
     from tensorflow.python.util import nest

@@ -39,7 +39,7 @@ class BatchCheck:
         """A hash of those arguments of a step that must be the same on all workers."""
         if self._worker.world_size == 1:
             return 0
-        return fingerprint_of(arguments, own=self._convention.brings_own(arguments.is_local))
+        return fingerprint_of(arguments, own=self._convention.brings_own(arguments.is_local or arguments.is_global))
 
     @contextlib.contextmanager
     def refusing(self, fingerprint: int) -> Iterator[None]:

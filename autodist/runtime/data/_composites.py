@@ -1,7 +1,9 @@
-"""Ragged and sparse tensors among a call's arguments: they consist of dense ones, which replicas get whole.
+"""Ragged and sparse tensors among a call's arguments.
 
-The sizes of these dense tensors do not show how many rows of a batch they have. So replicas do not share such a batch:
-each computes all of it, which gives the result of one device.
+They consist of dense tensors whose sizes do not show how many rows of a batch there are. A ragged one with rows of
+vectors goes to the replicas as a dense one with padding, and the lengths of its rows: of these they get their parts,
+and the step makes it ragged again. Anything else comes whole to all replicas, and each computes all of it, which gives
+the result of one device.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ class Composite:
     Attributes:
         spec: Its ``tf.TypeSpec``, with the number of rows that it has in this call.
         first: The position of its first dense tensor among the arrays.
+        width: If these are a dense tensor with padding and the lengths of rows: how many values it has for a row.
     """
 
     spec: Any
     first: int
+    width: int | None = None
 
     @property
     def kind(self) -> str:
@@ -41,6 +45,8 @@ class Composite:
         """The shapes of its dense tensors as one device traces them, where any number of rows may come."""
         import tensorflow as tf
 
+        if self.width is not None:
+            return (None, self.width, *self.spec.shape[2:]), (None,)
         return tuple(tuple(part.shape) for part in tf.nest.flatten(_of_any_rows(self.spec), expand_composites=True))
 
     def packed(self, tensors: list[Any], *, any_rows: bool) -> Any:
@@ -52,6 +58,10 @@ class Composite:
         """
         import tensorflow as tf
 
+        if self.width is not None:
+            dense, lengths = tensors
+            values = tf.boolean_mask(dense, tf.sequence_mask(lengths, self.width))
+            return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
         spec = _of_any_rows(self.spec) if any_rows else self.spec
         return tf.nest.pack_sequence_as(spec, tensors, expand_composites=True)
 
@@ -91,6 +101,24 @@ def dense_tensors(element: Any) -> list[Any]:
         is_made_of_others = isinstance(leaf, tf.RaggedTensor | tf.SparseTensor)
         found.extend(tf.nest.flatten(leaf, expand_composites=True) if is_made_of_others else [leaf])
     return found
+
+
+def can_be_padded(leaf: Any) -> bool:
+    """Whether it is a ragged tensor whose rows are lists of numbers, or of arrays of one shape."""
+    import tensorflow as tf
+
+    return isinstance(leaf, tf.RaggedTensor) and leaf.ragged_rank == 1 and leaf.flat_values.shape.is_fully_defined()
+
+
+def padded_arrays_of(leaf: Any) -> list[np.ndarray]:
+    """A ragged tensor as a dense array with padding, and the lengths of its rows.
+
+    The array is as wide as a power of two, because a step is traced for each width.
+    """
+    lengths = np.asarray(leaf.row_lengths()._numpy())
+    width = 1 << max(int(lengths.max(initial=1)) - 1, 0).bit_length()
+    dense = leaf.to_tensor(shape=[None, width, *leaf.shape[2:]])
+    return [np.asarray(dense._numpy()), lengths]
 
 
 def arrays_of(leaf: Any) -> list[np.ndarray]:

@@ -20,11 +20,12 @@ def which_are_batches(dataset: Any) -> tuple[bool, ...]:
     that of the first.
 
     Raises:
-        UsageError: None is, or there is something else than dense tensors.
+        UsageError: None is, or there is something else than dense, ragged and sparse tensors.
     """
     import tensorflow as tf
 
-    _check_kinds(dataset.element_spec, (tf.TensorSpec,), "steps take dense, ragged and sparse tensors")
+    kinds = (tf.TensorSpec, tf.RaggedTensorSpec, tf.SparseTensorSpec)
+    _check_kinds(dataset.element_spec, kinds, "steps take dense, ragged and sparse tensors")
     specs = tf.nest.flatten(dataset.element_spec)
     sizes = [_fixed_rows(spec) for spec in specs]
     if None in sizes:
@@ -40,23 +41,19 @@ def which_are_batches(dataset: Any) -> tuple[bool, ...]:
     return tuple(other == size for other in sizes)
 
 
-def check_whole(spec: Any, by: str) -> None:
-    """Check that every worker can take the whole of a dataset's elements, which have ragged or sparse tensors.
+def check_dense(spec: Any, by: str) -> None:
+    """Check that the elements of a dataset have dense tensors only.
 
     Args:
         spec: That of the elements.
         by: How the dataset is to be sharded.
 
     Raises:
-        UsageError: Workers were to read their own parts, or there are tensors of another kind.
+        UsageError: They have others.
     """
     import tensorflow as tf
 
-    if by not in ("auto", "batch"):
-        _check_kinds(spec, (tf.TensorSpec,), f"workers read their own parts of dense tensors only, by {by}")
-    _check_kinds(
-        spec, (tf.TensorSpec, tf.RaggedTensorSpec, tf.SparseTensorSpec), "steps take dense, ragged and sparse tensors"
-    )
+    _check_kinds(spec, (tf.TensorSpec,), f"workers read their own parts of dense tensors only, by {by}")
 
 
 def _check_kinds(spec: Any, kinds: tuple[type, ...], allowed: str) -> None:

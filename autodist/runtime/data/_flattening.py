@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from autodist.runtime.data._arguments import Arguments
-from autodist.runtime.data._batch import LocalArray, WholeArray
+from autodist.runtime.data._batch import GlobalArray, LocalArray, WholeArray
 from autodist.runtime.data._composites import (
     Composite,
     arrays_of,
+    can_be_padded,
     form_of,
     is_composite,
+    padded_arrays_of,
     refuse_index_slices,
     refuse_parts,
 )
@@ -31,6 +34,7 @@ def flatten(
     readable: Callable[[_Path], str] | None = None,
     *,
     declared: Declared = NOTHING_DECLARED,
+    pads: bool = False,
 ) -> Arguments:
     """Take a call's arguments apart.
 
@@ -39,16 +43,22 @@ def flatten(
         kwargs: Those by name.
         readable: What to call an argument by its path in them.
         declared: See :class:`Arguments`.
+        pads: Whether ragged arguments become dense ones with padding, so that replicas share them, if all can.
     """
     from tensorflow.python.util import nest
 
     structure = (args, kwargs)
-    found = _Found([], [], [], [], [], set(), [])
     readable = _readable if readable is None else readable
-    for position, (path, leaf) in enumerate(nest.flatten_with_tuple_paths(structure)):
-        found.add(position, leaf, readable(path))
+    leaves = nest.flatten_with_tuple_paths(structure)
+    pads = pads and all(can_be_padded(leaf) for _, leaf in leaves if is_composite(leaf))
+    found = _Found([], [], [], [], [], set(), [], set())
+    for position, (path, leaf) in enumerate(leaves):
+        found.add(position, leaf, readable(path), pads=pads)
     composites = tuple(composite for _, composite in found.composites)
+    is_padded = pads and bool(composites)
     parts = tuple(found.parts)
+    if True in parts:  # what has as many rows as a part has that by chance
+        parts = tuple(False if k in found.are_global else part for k, part in enumerate(parts))
     if composites and True in parts:
         refuse_parts(composites[0].kind, f"{found.names[composites[0].first]} beside {found.names[parts.index(True)]}")
     return Arguments(
@@ -57,12 +67,14 @@ def flatten(
         tuple(found.static),
         structure,
         _form(structure),
-        tuple(False for _ in parts) if composites else parts,
+        tuple(False for _ in parts) if composites and not is_padded else parts,
         tuple(found.notes),
         tuple(array.ndim > 0 for array in found.arrays),
         global_rows=found.rows.pop() if len(found.rows) == 1 else None,
         declared=_declared(found, declared),
         composites=tuple(found.composites),
+        is_global=bool(found.are_global),
+        whole=partial(flatten, args, kwargs, readable, declared=declared) if is_padded else None,
     )
 
 
@@ -77,11 +89,13 @@ class _Found:
     notes: list[int | None]
     rows: set[int | None]
     composites: list[tuple[int, Composite]]
+    are_global: set[int]
 
-    def add(self, position: int, leaf: Any, name: str) -> None:
+    def add(self, position: int, leaf: Any, name: str, *, pads: bool) -> None:
         if is_composite(leaf):
-            arrays = arrays_of(leaf)
-            self.composites.append((position, Composite(leaf._type_spec, len(self.arrays))))
+            arrays = padded_arrays_of(leaf) if pads else arrays_of(leaf)
+            width = arrays[0].shape[1] if pads else None
+            self.composites.append((position, Composite(leaf._type_spec, len(self.arrays), width)))
         else:
             array = _as_array(leaf)
             if array is None:
@@ -89,6 +103,7 @@ class _Found:
                 self.static.append((position, leaf))
                 return
             arrays = [array]
+            self.are_global.update({len(self.arrays)} if isinstance(leaf, GlobalArray) else ())
         self.notes.extend(leaf.note if isinstance(leaf, LocalArray | WholeArray) else None for _ in arrays)
         self.rows.update({leaf.rows} if isinstance(leaf, LocalArray) else ())
         self.parts.extend(_part(array if len(arrays) > 1 else leaf, array) for array in arrays)
@@ -108,12 +123,13 @@ def _declared(found: _Found, declared: Declared) -> Declared:
     return replace(declared, shapes=tuple(shapes))
 
 
-def flatten_batch(batch: Any, *, declared: Declared = NOTHING_DECLARED) -> Arguments:
+def flatten_batch(batch: Any, *, declared: Declared = NOTHING_DECLARED, pads: bool = False) -> Arguments:
     """Take apart what a step of Keras gets: `x`, `y` and `sample_weight`, or what the dataset has in their place.
 
     Args:
         batch: The step's only argument.
         declared: See :class:`Arguments`.
+        pads: As for :func:`flatten`.
     """
 
     def readable(path: _Path) -> str:
@@ -125,7 +141,7 @@ def flatten_batch(batch: Any, *, declared: Declared = NOTHING_DECLARED) -> Argum
             name = "x"
         return f"`{name}{''.join(f'[{key!r}]' for key in keys)}`"
 
-    return flatten((batch,), {}, readable, declared=declared)
+    return flatten((batch,), {}, readable, declared=declared, pads=pads)
 
 
 def _form(structure: Any) -> str:

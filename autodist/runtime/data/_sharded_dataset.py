@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from autodist.errors import UsageError
-from autodist.runtime.data._batch import LocalArray, WholeArray, WorkerShares, has_parts
+from autodist.runtime.data._batch import GlobalArray, LocalArray, WholeArray, WorkerShares, has_parts
 from autodist.runtime.data._batch_notes import refuse_rows, warn_of_rows, with_note, without_note
 from autodist.runtime.data._composites import is_composite_spec
 from autodist.runtime.data._dataset_ends import DatasetEnds, going_on_together
@@ -26,7 +26,7 @@ from autodist.runtime.data._dataset_structure import (
 )
 from autodist.runtime.data._dealt_elements import BlocksRead, PassRead
 from autodist.runtime.data._declared import NOTHING_DECLARED, Declared
-from autodist.runtime.data._elements import check_whole, which_are_batches
+from autodist.runtime.data._elements import check_dense, which_are_batches
 from autodist.runtime.data._fingerprints import hashed_in_graph
 from autodist.runtime.data._random_maps import drawn_parts
 from autodist.runtime.data._read_apart import blocks_read, read_apart
@@ -61,7 +61,7 @@ class ShardedDataset:
     Iterating yields NumPy arrays of the type :class:`LocalArray`, by which a step knows that they are a part; all parts
     together are the global batch. A worker whose part is empty still takes that step with the others. What is no batch
     comes whole, as a :class:`WholeArray`, and so does all of an element whose batches have unlike numbers of rows, or
-    that has a ragged or sparse tensor. These stay what they are.
+    that has a ragged or sparse tensor. These stay what they are, and the others are of the type :class:`GlobalArray`.
 
     Attributes:
         dataset: The ``tf.data.Dataset`` of this worker's parts.
@@ -74,6 +74,7 @@ class ShardedDataset:
         passes: The callbacks of loops over it; None for a dataset without an engine.
         read: What each pass has read of its source, where workers compare that.
         tells_of_whole: Whether it says that elements come whole, if some do.
+        is_global: Whether all workers get whole elements, as those with ragged or sparse tensors.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class ShardedDataset:
         *,
         declared: Declared = NOTHING_DECLARED,
         tells_of_whole: bool = False,
+        is_global: bool = False,
     ) -> None:
         self.dataset = dataset
         self.split = split
@@ -95,6 +97,7 @@ class ShardedDataset:
         self._read = read
         self._note: int | None = None
         self._tells_of_whole = tells_of_whole
+        self._is_global = is_global
 
     def __iter__(self) -> Iterator[Any]:
         try:
@@ -114,15 +117,16 @@ class ShardedDataset:
 
         element, note = without_note(element)
         tensors = tf.nest.flatten(element)
-        rows = [len(tensor) for tensor, is_split in zip(tensors, self.split, strict=False) if is_split]
+        batches = [tensor for tensor, is_split in zip(tensors, self.split, strict=False) if is_split]
+        rows = [] if self._is_global else list(map(len, batches))
         if note is not None:
             note, *rows = note.numpy().tolist()
         is_unlike = len(set(rows)) > 1
         if is_unlike:
             self._tell_of_whole(element, rows)
-        is_whole = is_unlike or not any(self.split)
-        kinds = [LocalArray if is_split and not is_whole else WholeArray for is_split in self.split]
-        kinds += [WholeArray if is_whole else LocalArray] * (len(tensors) - len(kinds))
+        part: type[np.ndarray] = WholeArray if is_unlike else GlobalArray if self._is_global else LocalArray
+        kinds = [part if is_split else WholeArray for is_split in self.split]
+        kinds += [part] * (len(tensors) - len(kinds))
         arrays = [
             np.asarray(tensor._numpy()).view(kind) if isinstance(tensor, tf.Tensor) else tensor
             for tensor, kind in zip(tensors, kinds, strict=True)
@@ -235,12 +239,9 @@ def _sharded(dataset: Any, shares: WorkerShares, by: ShardBy, passes: DatasetPas
     if shares.is_alone and by in ("auto", "batch"):
         split = tuple(isinstance(spec, tf.TensorSpec) and spec.shape.rank != 0 for spec in specs)
         return sharded(read_ahead(dataset), split)
-    if any(map(is_composite_spec, specs)):
-        check_whole(dataset.element_spec, by)
-        check_order(dataset)
-        return sharded(read_ahead(_in_order(dataset)), (False,) * len(specs))
     split = which_are_batches(dataset)
     if by in ("element", "file"):
+        check_dense(dataset.element_spec, by)
         pipeline = read_pipeline(dataset)
         _check_pipeline(pipeline, shares, by)
         if not shares.is_all:
@@ -249,8 +250,10 @@ def _sharded(dataset: Any, shares: WorkerShares, by: ShardBy, passes: DatasetPas
             options = (_in_order(dataset) if done == "element" else dataset).options()
             return sharded(parts.with_options(options), split, done, read=read)
     if shares.is_all:
-        return sharded(read_ahead(dataset), split)
+        return sharded(read_ahead(dataset), split, is_global=any(map(is_composite_spec, specs)))
     check_order(dataset)
+    if any(map(is_composite_spec, specs)):
+        return sharded(read_ahead(_in_order(dataset)), split, is_global=True)
     return sharded(_rows_of_batches(_in_order(dataset), split, shares), split)
 
 
