@@ -1,4 +1,7 @@
-"""Losses of ragged batches: of words `w`, words to predict `t`, texts `s`, vectors `x`, and a number `y` for each."""
+"""Losses of ragged and sparse batches.
+
+They have words `w`, words to predict `t`, texts `s`, vectors `x`, sparse rows `m`, and a number `y` for each example.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,16 @@ def data(batch=6):
     lengths[10:12] = 0
     words = tf.RaggedTensor.from_row_lengths(random.integers(0, WORDS, lengths.sum()), lengths)
     targets = tf.RaggedTensor.from_row_lengths(random.integers(0, WORDS, lengths.sum()), lengths)
+    sparse = tf.sparse.from_dense(random.normal(size=(ROWS, WORDS)) * (random.random((ROWS, WORDS)) < 0.3))
     vectors = tf.RaggedTensor.from_row_lengths(random.normal(size=(lengths.sum(), WIDTH)), lengths)
-    parts = {"w": words, "s": tf.strings.as_string(words), "x": vectors, "t": targets, "y": random.normal(size=ROWS)}
+    parts = {
+        "w": words,
+        "s": tf.strings.as_string(words),
+        "m": sparse,
+        "x": vectors,
+        "t": targets,
+        "y": random.normal(size=ROWS),
+    }
     return tf.data.Dataset.from_tensor_slices(parts).batch(batch)
 
 
@@ -119,6 +130,49 @@ def vectors(v, x, y, **_):
 def vectors_made_dense(v, x, y, **_):
     found = tf.tanh(x.to_tensor() @ v["k"])
     return tf.reduce_mean((tf.reduce_sum(found, [1, 2]) - y) ** 2)
+
+
+@case
+def sparse_rows(v, m, y, **_):
+    return squared(v, tf.sparse.sparse_dense_matmul(m, v["e"]), y)
+
+
+@case
+def sparse_rows_and_more(v, m, w, y, **_):
+    hidden = tf.tanh(tf.sparse.sparse_dense_matmul(m, v["e"]) + tf.reduce_sum(looked_up(v, w), 1)) @ v["k"]
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y > 0, tf.int64), hidden))
+
+
+@case
+def sums_of_sparse_rows(v, m, y, **_):
+    return tf.reduce_mean((tf.sparse.reduce_sum(m, 1) * tf.reduce_sum(v["h"]) - y) ** 2)
+
+
+@case
+def sparse_values(v, m, **_):
+    return tf.reduce_mean(tf.gather(v["e"], m.indices[:, 1]) * m.values[:, None] * v["h"])
+
+
+@case
+def sparse_rows_made_dense(v, m, y, **_):
+    return squared(v, tf.tanh(tf.sparse.to_dense(m) @ v["e"]), y)
+
+
+@case
+def sparse_rows_that_meet(v, m, **_):
+    pooled = tf.sparse.sparse_dense_matmul(m, v["e"])
+    likeness = tf.matmul(pooled, pooled, transpose_b=True)
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(tf.range(tf.shape(pooled)[0]), likeness))
+
+
+@case
+def softmax_of_sparse_rows(v, m, y, **_):
+    return squared(v, tf.sparse.sparse_dense_matmul(tf.sparse.softmax(m), v["e"]), y)
+
+
+@case
+def sparse_columns(v, m, **_):
+    return tf.reduce_sum(tf.tanh(tf.sparse.sparse_dense_matmul(tf.sparse.transpose(m), tf.sparse.to_dense(m) @ v["e"])))
 
 
 @case

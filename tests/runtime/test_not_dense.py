@@ -95,7 +95,7 @@ def test_fit_of_what_is_not_dense(kind, strategy, caplog):
         return history, tested, everything(model, model.optimizer)
 
     assert_same(program, strategy=strategy)
-    assert caplog.text.count("every replica computes such a batch whole") == (given != "ragged")
+    assert "whole" not in caplog.text
 
 
 def test_one_batch_at_a_time_made_dense():
@@ -106,7 +106,7 @@ def test_one_batch_at_a_time_made_dense():
 
 @pytest.mark.parametrize("strategy", ["AllReduce", "PSLoadBalancing"])
 @pytest.mark.parametrize("sharded", [True, False])
-def test_steps_of_what_is_not_dense(sharded, strategy):
+def test_steps_of_what_is_not_dense(sharded, strategy, caplog):
     """Own steps: ragged in two ways, sparse, given back; numbers of rows and values that differ from batch to batch."""
     random = np.random.default_rng(1)
     deep = tf.ragged.constant([[[k % 6] * (1 + (k + j) % 3) for j in range(k % 4)] for k in range(16)], ragged_rank=2)
@@ -137,6 +137,7 @@ def test_steps_of_what_is_not_dense(sharded, strategy):
         return [(float(loss), words.to_tensor()) for loss, words in found], table.numpy(), weight.numpy()
 
     assert_same(program, strategy=strategy)
+    assert caplog.text.count("every replica computes such a batch whole") == 1, "of rows that are ragged again"
 
 
 @pytest.mark.parametrize("make", [lambda: RAGGED, lambda: tf.sparse.from_dense(X)])

@@ -1,4 +1,4 @@
-"""Replicas share ragged batches, and train as one device does."""
+"""Replicas share ragged and sparse batches, and train as one device does."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_a_loss_that_replicas_can_not_share(caplog):
     """It asks how many rows there are, and the scope says that each replica has a loss of its own: all take all."""
     caplog.set_level("INFO", "autodist")
     compare(ragged_cases.program(times_the_number_of_examples), gradient_reduction="mean")
-    assert "replicas can't share the ragged batches of a step" in caplog.text
+    assert "replicas can't share the ragged or sparse batches of a step" in caplog.text
     assert caplog.text.count("every replica computes such a batch whole") == 1
 
 

@@ -92,7 +92,7 @@ class Summaries:
         return returning
 
     def result(self, structure: Any) -> Any:
-        """What the step itself returns, in what the function of :meth:`returned_by` returns."""
+        """Take what the step itself returns out of what the function of :meth:`returned_by` does."""
         return structure[0] if self.found else structure
 
     def _begin(self) -> None:
@@ -108,7 +108,7 @@ class Summaries:
         return (result, list(self._tensors)) if self.found else result
 
     def is_of_step(self) -> bool:
-        """Whether what runs now belongs to the step itself, not to a function, a branch or a loop in it."""
+        """Whether the code that runs belongs to the step itself, not to a function, a branch or a loop in it."""
         import tensorflow as tf
 
         return self._graph is not None and tf.compat.v1.get_default_graph() is self._graph

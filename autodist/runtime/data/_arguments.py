@@ -39,7 +39,7 @@ class Arguments:
             where other dims have one length.
         composites: The ragged and sparse arguments, by their positions in the flattened arguments.
         is_global: Whether some are known to be a whole global batch.
-        whole: Takes the call's arguments apart without padding of ragged ones; None if there is none.
+        whole: Takes the call's arguments apart without padding of ragged and sparse ones; None if there is none.
     """
 
     arrays: tuple[Any, ...]
@@ -204,7 +204,7 @@ class ArgumentSplits:
         self._told: set[Any] = set()
         """The arguments that it has warned of."""
         self._not_shared: set[Any] = set()
-        """The steps that can't share ragged batches."""
+        """The steps that can't share ragged or sparse batches."""
         self._found: dict[Any, tuple[bool, ...]] = {}
         self._open = OpenDims()
         self._apart: set[Any] = set()
@@ -259,7 +259,7 @@ class ArgumentSplits:
         except (CaptureError, StrategyError) as error:
             if arguments.whole is None:
                 raise
-            _LOG.info("replicas can't share the ragged batches of a step: %s", error.message)
+            _LOG.info("replicas can't share the ragged or sparse batches of a step: %s", error.message)
         self._not_shared.add(place)
         return self._traced(place, self.of(place, arguments), trace)
 

@@ -1,9 +1,9 @@
 """Ragged and sparse tensors among a call's arguments.
 
-They consist of dense tensors whose sizes do not show how many rows of a batch there are. A ragged one with rows of
-vectors goes to the replicas as a dense one with padding, and the lengths of its rows: of these they get their parts,
-and the step makes it ragged again. Anything else comes whole to all replicas, and each computes all of it, which gives
-the result of one device.
+They consist of dense tensors whose sizes do not show how many rows of a batch there are. A ragged one whose rows are
+lists goes to the replicas as a dense one with padding, and the lengths of its rows: of these they get their parts, and
+the step makes it ragged again. So do matrices that are sparse, as the columns of values and the values. Anything else
+comes whole to all replicas, and each computes all of it, which gives the result of one device.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Composite:
     Attributes:
         spec: Its ``tf.TypeSpec``, with the number of rows that it has in this call.
         first: The position of its first dense tensor among the arrays.
-        width: If these are a dense tensor with padding and the lengths of rows: how many values it has for a row.
+        width: If these are dense tensors with padding, and the lengths of rows: how many values they have for a row.
     """
 
     spec: Any
@@ -45,6 +45,8 @@ class Composite:
         """The shapes of its dense tensors as one device traces them, where any number of rows may come."""
         import tensorflow as tf
 
+        if self.width is not None and self.kind == "SparseTensor":
+            return (None, self.width), (None, self.width), (None,)
         if self.width is not None:
             return (None, self.width, *self.spec.shape[2:]), (None,)
         return tuple(tuple(part.shape) for part in tf.nest.flatten(_of_any_rows(self.spec), expand_composites=True))
@@ -59,11 +61,23 @@ class Composite:
         import tensorflow as tf
 
         if self.width is not None:
-            dense, lengths = tensors
-            values = tf.boolean_mask(dense, tf.sequence_mask(lengths, self.width))
-            return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+            *dense, lengths = tensors
+            return self._of_rows(dense, lengths)
         spec = _of_any_rows(self.spec) if any_rows else self.spec
         return tf.nest.pack_sequence_as(spec, tensors, expand_composites=True)
+
+    def _of_rows(self, dense: list[Any], lengths: Any) -> Any:
+        """The argument, made of dense tensors with padding."""
+        import tensorflow as tf
+
+        is_value = tf.sequence_mask(lengths, self.width)
+        values = [tf.boolean_mask(tensor, is_value) for tensor in dense]
+        if self.kind == "RaggedTensor":
+            return tf.RaggedTensor.from_row_lengths(*values, lengths, validate=False)
+        rows = tf.shape(lengths, tf.int64)[0]
+        numbers = tf.broadcast_to(tf.range(rows)[:, None], tf.shape(is_value, tf.int64))
+        indices = tf.stack([tf.boolean_mask(numbers, is_value), values[0]], 1)
+        return tf.SparseTensor(indices, values[1], tf.stack([rows, self.spec.shape[1]]))
 
 
 def is_composite(leaf: Any) -> bool:
@@ -83,7 +97,7 @@ def is_composite_spec(spec: Any) -> bool:
 
 
 def dense_specs(specs: Any) -> list[Any]:
-    """The specs in a structure, in the place of ragged and sparse tensors those of the dense ones they consist of."""
+    """The specs in a structure; for ragged and sparse tensors, those of the dense ones that they consist of."""
     import tensorflow as tf
 
     found: list[Any] = []
@@ -92,33 +106,34 @@ def dense_specs(specs: Any) -> list[Any]:
     return found
 
 
-def dense_tensors(element: Any) -> list[Any]:
-    """The tensors of an element of a dataset, in the place of ragged and sparse ones the dense ones they consist of."""
-    import tensorflow as tf
-
-    found: list[Any] = []
-    for leaf in tf.nest.flatten(element):
-        is_made_of_others = isinstance(leaf, tf.RaggedTensor | tf.SparseTensor)
-        found.extend(tf.nest.flatten(leaf, expand_composites=True) if is_made_of_others else [leaf])
-    return found
-
-
 def can_be_padded(leaf: Any) -> bool:
-    """Whether it is a ragged tensor whose rows are lists of numbers, or of arrays of one shape."""
+    """Whether its rows are lists: of numbers, or of arrays of one shape, or of a matrix' values in order."""
     import tensorflow as tf
 
-    return isinstance(leaf, tf.RaggedTensor) and leaf.ragged_rank == 1 and leaf.flat_values.shape.is_fully_defined()
+    if isinstance(leaf, tf.RaggedTensor):
+        return bool(leaf.ragged_rank == 1 and leaf.flat_values.shape.is_fully_defined())
+    rows, columns = (leaf.indices._numpy()[:, dim] for dim in range(2)) if leaf.shape.rank == 2 else ((), ())
+    is_matrix = leaf.shape.rank == 2 and leaf.shape.is_fully_defined()
+    return is_matrix and bool(np.all((np.diff(rows) > 0) | ((np.diff(rows) == 0) & (np.diff(columns) > 0))))
 
 
 def padded_arrays_of(leaf: Any) -> list[np.ndarray]:
-    """A ragged tensor as a dense array with padding, and the lengths of its rows.
+    """Make dense arrays with padding of a tensor whose rows are lists, and the lengths of these.
 
-    The array is as wide as a power of two, because a step is traced for each width.
+    They are as wide as a power of two, because a step is traced for each width.
     """
-    lengths = np.asarray(leaf.row_lengths()._numpy())
+    import tensorflow as tf
+
+    rows = [leaf]
+    if isinstance(leaf, tf.SparseTensor):
+        numbers, columns = tf.unstack(leaf.indices, axis=1)
+        rows = [
+            tf.RaggedTensor.from_value_rowids(values, numbers, nrows=leaf.shape[0]) for values in (columns, leaf.values)
+        ]
+    lengths = np.asarray(rows[0].row_lengths()._numpy())
     width = 1 << max(int(lengths.max(initial=1)) - 1, 0).bit_length()
-    dense = leaf.to_tensor(shape=[None, width, *leaf.shape[2:]])
-    return [np.asarray(dense._numpy()), lengths]
+    dense = [part.to_tensor(shape=[None, width, *part.shape[2:]]) for part in rows]
+    return [np.asarray(part._numpy()) for part in dense] + [lengths]
 
 
 def arrays_of(leaf: Any) -> list[np.ndarray]:
@@ -129,7 +144,7 @@ def arrays_of(leaf: Any) -> list[np.ndarray]:
 
 
 def form_of(leaf: Any) -> str:
-    """What a trace takes a ragged or sparse tensor for, as text.
+    """A ragged or sparse tensor as a trace takes it, as text.
 
     How many rows a ragged one has is a size of one of its dense tensors; that of a sparse one is a value in them.
     """

@@ -43,7 +43,7 @@ def flatten(
         kwargs: Those by name.
         readable: What to call an argument by its path in them.
         declared: See :class:`Arguments`.
-        pads: Whether ragged arguments become dense ones with padding, so that replicas share them, if all can.
+        pads: Whether ragged and sparse arguments become dense ones with padding, for replicas to share, if all can.
     """
     from tensorflow.python.util import nest
 
@@ -60,7 +60,7 @@ def flatten(
     if True in parts:  # what has as many rows as a part has that by chance
         parts = tuple(False if k in found.are_global else part for k, part in enumerate(parts))
     if composites and True in parts:
-        refuse_parts(composites[0].kind, f"{found.names[composites[0].first]} beside {found.names[parts.index(True)]}")
+        refuse_parts(composites[0].kind, f"{found.names[composites[0].first]} next to {found.names[parts.index(True)]}")
     return Arguments(
         tuple(found.arrays),
         tuple(found.names),
@@ -80,7 +80,7 @@ def flatten(
 
 @dataclass(frozen=True)
 class _Found:
-    """What was found in a call's arguments, as the attributes of :class:`Arguments` say."""
+    """The parts of a call's arguments found so far, as the attributes of :class:`Arguments` say."""
 
     arrays: list[Any]
     names: list[str]
@@ -112,7 +112,7 @@ class _Found:
 
 
 def _declared(found: _Found, declared: Declared) -> Declared:
-    """What is declared, and that ragged and sparse arguments have any sizes, as they have on one device."""
+    """Add to a declaration that ragged and sparse arguments have any sizes, as they have on one device."""
     if not found.composites:
         return declared
     shapes: list[Any] = [array.shape for array in found.arrays]
