@@ -51,6 +51,7 @@ class AgentConnection:
         self._loss = ""
         self._is_silent = False
         self._said_why = ""
+        self._has_told_loss = False
         self._over = asyncio.Event()
         self._heard_s = self._said_s = asyncio.get_running_loop().time()
         self.streams = Streams(channel.write, channel.drain)
@@ -152,8 +153,10 @@ class AgentConnection:
                 answer.set_result(frame.json())
         elif frame.kind is Kind.EVENT:
             event = frame.json()
-            if event["event"] == "ended":
+            if event["event"] in ("ending", "ended"):
                 self._said_why = event["reason"]
+            if event["event"] == "ending":
+                self._tell_loss(self._with_pause(event["reason"]))
             self._on_event(event)
         elif frame.kind is not Kind.BEAT:
             self.streams.take(frame)
@@ -174,17 +177,27 @@ class AgentConnection:
 
     def _end(self, reason: str) -> None:
         """Let everybody know that there is no agent any more."""
-        stopped_s = asyncio.get_running_loop().time() - self._said_s - self._heartbeat_s / _BEATS
-        if stopped_s >= self._heartbeat_s / 2:
-            why = reason_of_pause(self._said_s)
-            reason = f"the launcher itself did not run for {stopped_s:.0f} s: {why}; after that: {reason}"
-        self._loss = reason
+        reason = self._loss = self._with_pause(reason)
         self._over.set()
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(self._lost())
         self.streams.break_off()
-        self._on_loss(reason)
+        self._tell_loss(reason)
+
+    def _with_pause(self, reason: str) -> str:
+        """Return the reason of an end, after that of a time in which this side has sent nothing, if there was one."""
+        stopped_s = asyncio.get_running_loop().time() - self._said_s - self._heartbeat_s / _BEATS
+        if stopped_s < self._heartbeat_s / 2:
+            return reason
+        why = reason_of_pause(self._said_s)
+        return f"the launcher itself did not run for {stopped_s:.0f} s: {why}; after that: {reason}"
+
+    def _tell_loss(self, reason: str) -> None:
+        """Say once that the agent is gone, or about to go."""
+        if not self._has_told_loss:
+            self._has_told_loss = True
+            self._on_loss(reason)
 
     def _lost(self) -> HostUnreachable:
         reason = f": {self._loss}" if self._loss else ""

@@ -80,6 +80,8 @@ class Holder:
         ):
             self.run_task(serving)
         reason = await self._over
+        if reason:
+            self.event("ending", reason=reason)  # before workers end by it: else their ends look like the cause
         await self.stop(now=False)
         self.event("ended", reason=reason)
         await self.writer.flush(_LAST_WORDS_S)
