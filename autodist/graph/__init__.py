@@ -72,7 +72,7 @@ from autodist.graph.tracing import (
     refuse_left_out_rows,
     said_in_tracing,
 )
-from autodist.graph.updates import Domain, Obstacle, UpdateRegion, UpdateRegions, is_aligned
+from autodist.graph.updates import Domain, Obstacle, UpdateRegion, UpdateRegions, in_parts, is_aligned
 
 __all__ = [
     "BRANCHES",
@@ -134,6 +134,7 @@ __all__ = [
     "full_name",
     "gradients_of_statistics",
     "has_loops_back",
+    "in_parts",
     "is_aligned",
     "is_stateful",
     "itemsize",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
@@ -44,7 +44,11 @@ class _Groups:
 
 
 def assign_roles(
-    analysis: StepAnalysis, variables: Sequence[BareVariable], gradient_handles: dict[int, str], outputs: Sequence[str]
+    analysis: StepAnalysis,
+    variables: Sequence[BareVariable],
+    gradient_handles: dict[int, str],
+    outputs: Sequence[str],
+    without: Container[str] = frozenset(),
 ) -> tuple[Variable, ...]:
     """The variables with their roles, gradients, owners and couplings.
 
@@ -53,14 +57,19 @@ def assign_roles(
         variables: All captured variables, in capture order.
         gradient_handles: By gradient number of the marks, the handle placeholder of the variable.
         outputs: Tensors that the step returns: one that depends on several gradients couples their variables as well.
+        without: Nodes that couple nothing, because all workers have their values, wherever gradients are.
     """
-    roles = _Roles(analysis, variables, gradient_handles)
+    roles = _Roles(analysis, variables, gradient_handles, without)
     return roles.build(outputs)
 
 
 class _Roles:
     def __init__(
-        self, analysis: StepAnalysis, variables: Sequence[BareVariable], gradient_handles: dict[int, str]
+        self,
+        analysis: StepAnalysis,
+        variables: Sequence[BareVariable],
+        gradient_handles: dict[int, str],
+        without: Container[str],
     ) -> None:
         self.analysis = analysis
         self.variables = variables
@@ -74,10 +83,10 @@ class _Roles:
             if gradient_handles.get(mark.gradient) in position
         }
         self.slot_bits: dict[str, int] = {}
-        self.bits = analysis.gradient_bits(mark_bit)
+        self.bits = analysis.gradient_bits(mark_bit, without=without)
         while (found := self._written_bits(self.bits)) != self.slot_bits:  # a slot may be computed from another one
             self.slot_bits = found
-            self.bits = analysis.gradient_bits(mark_bit, found)
+            self.bits = analysis.gradient_bits(mark_bit, found, without)
 
     def _gradients(self, gradient_handles: dict[int, str]) -> dict[str, tuple[Gradient, ...]]:
         """By handle, the gradients in the order in which they were taken."""
