@@ -146,3 +146,11 @@ class Handle(enum.Enum):
     """Changes the rows that an input names."""
     WRITES = "writes"
     """Changes it in another way."""
+
+
+class Unchanged(enum.Enum):
+    """What an operator that changes a variable is given last in order to change nothing."""
+
+    OLD = "old"
+    """The value that the variable has."""
+    ZEROS = "zeros"

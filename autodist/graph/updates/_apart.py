@@ -15,6 +15,8 @@ from autodist.graph._graph_def import data_inputs, output_shape, tensor_shape
 from autodist.graph._variables import Variable
 from autodist.graph.analysis import BareVariable, StepAnalysis, assign_roles
 from autodist.graph.operators import Kind, is_kind, meaning
+from autodist.graph.updates._flat_branches import with_flat_branches
+from autodist.graph.updates._followers import with_followers
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
@@ -44,17 +46,25 @@ def _gives_one_number(node: Any, nodes: dict[str, Any]) -> bool:
 def in_parts(graph: TrainingGraph, tiled: Collection[str] | None = None) -> TrainingGraph:
     """The step as it is for variables that are tiled: what couples variables does so by more than single numbers.
 
+    Branches that change such variables are plain nodes in it.
+
     Args:
         graph: The step, with its GraphDef.
         tiled: Variables that are tiled: only what is coupled with one of these changes. None for all.
     """
-    pairs = zip(graph.variables, _apart(graph), strict=True)
-    of_tiles = tiled is None or {other for name in tiled for other in graph.variable(name).coupled}
-    variables = tuple(new if of_tiles is True or not of_tiles.isdisjoint(_unit(old)) else old for old, new in pairs)
+    names = [v.name for v in graph.trainable] if tiled is None else tiled
+    changed = {other for name in names for other in graph.variable(name).coupled}
+    handles = {v.handle for v in graph.variables if not changed.isdisjoint(_unit(v))}
+    flat = with_flat_branches(graph, handles)
+    apart = flat.variables
+    if flat is not graph or any(len(variable.coupled) > 1 for variable in graph.variables):
+        apart = _apart(flat)
+    kept = tuple(new if old.handle in handles else old for old, new in zip(graph.variables, apart, strict=True))
+    variables = with_followers(flat.analysis, kept, changed)
     if variables == graph.variables:
         return graph
-    found = replace(graph, variables=variables)
-    found.__dict__["analysis"] = graph.analysis
+    found = replace(flat, variables=variables)
+    found.__dict__["analysis"] = flat.analysis
     return found
 
 
@@ -64,8 +74,6 @@ def _unit(variable: Variable) -> tuple[str, ...]:
 
 def _apart(graph: TrainingGraph) -> tuple[Variable, ...]:
     analysis = graph.analysis
-    if all(len(variable.coupled) < 2 for variable in graph.variables):
-        return graph.variables
     found: tuple[Variable, ...] | None = analysis.derived.get(_ROLES)
     if found is None:
         bare = [BareVariable(v.name, v.handle, v.shape, v.dtype, v.content) for v in graph.variables]
