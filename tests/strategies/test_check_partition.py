@@ -277,8 +277,13 @@ def test_what_shares_a_norm_with_tiles_has_no_server():
     assert "shares a norm, a branch or a slot with that of `w`, of which replicas have parts" in found
 
 
-def test_it_is_said_that_tiles_cut_nothing_next_to_loss_scaling():
-    made = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
-    g = step_graph(lambda gradients, variables: made.apply(gradients), prepare=made.build)
+def test_it_is_said_that_tiles_cut_nothing_in_a_branch_that_prints():
+    def update(gradients, variables):
+        def leave_out():
+            tf.print("left out")
+
+        tf.cond(tf.norm(gradients[0]) < 1.0, lambda: raw(gradients, variables), leave_out)
+
+    g = step_graph(update)
     assert "no variable can be cut: its update can't be separated from" in compose("Tiled()", g, SPEC).builder
     assert "can be cut" not in compose("Tiled()", step_graph(raw), SPEC).builder

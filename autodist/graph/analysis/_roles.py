@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
@@ -48,7 +48,7 @@ def assign_roles(
     variables: Sequence[BareVariable],
     gradient_handles: dict[int, str],
     outputs: Sequence[str],
-    without: Container[str] = frozenset(),
+    without: Iterable[str] = frozenset(),
 ) -> tuple[Variable, ...]:
     """The variables with their roles, gradients, owners and couplings.
 
@@ -69,7 +69,7 @@ class _Roles:
         analysis: StepAnalysis,
         variables: Sequence[BareVariable],
         gradient_handles: dict[int, str],
-        without: Container[str],
+        without: Iterable[str],
     ) -> None:
         self.analysis = analysis
         self.variables = variables
@@ -77,16 +77,16 @@ class _Roles:
         self.trainable = [v.handle for v in variables if v.handle in self.gradients]
         position = {handle: k for k, handle in enumerate(self.trainable)}
         self.position = position
-        mark_bit = {
+        mark_bit = dict.fromkeys(without, 0) | {
             name: 1 << position[gradient_handles[mark.gradient]]
             for name, mark in analysis.marks.items()
             if gradient_handles.get(mark.gradient) in position
         }
         self.slot_bits: dict[str, int] = {}
-        self.bits = analysis.gradient_bits(mark_bit, without=without)
+        self.bits = analysis.gradient_bits(mark_bit)
         while (found := self._written_bits(self.bits)) != self.slot_bits:  # a slot may be computed from another one
             self.slot_bits = found
-            self.bits = analysis.gradient_bits(mark_bit, found, without)
+            self.bits = analysis.gradient_bits(mark_bit, found)
 
     def _gradients(self, gradient_handles: dict[int, str]) -> dict[str, tuple[Gradient, ...]]:
         """By handle, the gradients in the order in which they were taken."""

@@ -368,24 +368,17 @@ class StepAnalysis:
                 bits[name] = own
         return bits
 
-    def gradient_bits(
-        self,
-        mark_bit: dict[str, int],
-        slot_bits: dict[str, int] | None = None,
-        without: Container[str] = frozenset(),
-    ) -> dict[str, int]:
+    def gradient_bits(self, mark_bit: dict[str, int], slot_bits: dict[str, int] | None = None) -> dict[str, int]:
         """By node, which synchronized gradients its value depends on, as a bit set.
 
         Args:
             mark_bit: The bit of each mark. What precedes a mark does not count after it.
             slot_bits: By variable handle, bits that a read of that variable brings along.
-            without: Nodes whose values do not count as depending on any.
         """
         bits: dict[str, int] = {}
         for name in self.order:
             if name in mark_bit:
                 bits[name] = mark_bit[name]
-            if name in mark_bit or name in without:
                 continue
             own = 0
             for source in self.sources[name]:

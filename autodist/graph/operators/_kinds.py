@@ -149,7 +149,7 @@ class Handle(enum.Enum):
 
 
 class Unchanged(enum.Enum):
-    """What an operator that changes a variable is given last in order to change nothing."""
+    """The last input with which an operator that changes variables changes nothing."""
 
     OLD = "old"
     """The value that the variable has."""

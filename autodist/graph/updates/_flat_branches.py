@@ -41,7 +41,7 @@ _BOOL = 10  # TensorFlow's number of this type
 
 
 def with_flat_branches(graph: TrainingGraph, handles: Collection[str]) -> TrainingGraph:
-    """The step in which nodes take the place of branches that change some variables, where nodes can.
+    """The step without branches that change some variables: nodes replace them, if nodes can.
 
     Args:
         graph: The step, with its GraphDef.
@@ -105,7 +105,7 @@ def _can_fail(nodes: dict[str, Any], node: Any) -> bool:
 
 
 class _Flattening:
-    """Puts nodes in the place of branches; what these change is changed in the same order.
+    """Replaces branches by nodes; what these change is changed in the same order.
 
     Args:
         graph: The step.
@@ -123,7 +123,7 @@ class _Flattening:
         self._guards: dict[tuple[str, str], str] = {}
 
     def build(self) -> TrainingGraph:
-        """The step with nodes in the place of the branches."""
+        """The step with nodes instead of the branches."""
         called, _ = inline_calls(self._with_calls())
         handles, split = [v.handle for v in self._graph.variables], self._graph.analysis.split
         analysis = StepAnalysis(called, handles, split)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._variables import Variable
 from autodist.graph.analysis import StepAnalysis
-from autodist.graph.operators import Asks, Handle, meaning
-from autodist.graph.updates._apart import numbers_of_all
+from autodist.graph.operators import BRANCHES, Asks, Handle, meaning
+from autodist.graph.updates._in_parts import numbers_of_all
 from autodist.graph.updates._slice_division import slice_division
 from autodist.graph.updates._update_rules import (
     Argument,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _OUTSIDE_USE = "besides the update, the step takes the gradient of the whole variable: returns it, or a norm of it"
 _OF_OTHERS = "takes gradients or slots of other variables, of which a replica has parts only"
+_IN_A_BRANCH = "changes all, and is no plain choice: it takes examples, draws, prints, checks, or can fail"
 _TOGETHER = "changes all, like gradient accumulation, or the scaling of `mixed_float16` (`mixed_bfloat16` needs none)"
 
 
@@ -132,7 +133,7 @@ class UpdateRegions:
         bit_of = {v.name: 1 << k for k, v in enumerate(self.graph.trainable)}
         marks = {t: bit_of[v.name] for v in self.graph.trainable for g in v.gradients for t in g.tensors}
         slots = {v.handle: bit_of[name] for v in self.graph.variables for name in v.owners[:1]}
-        return self.analysis.gradient_bits(marks, slots, self.numbers)
+        return self.analysis.gradient_bits(dict.fromkeys(self.numbers, 0) | marks, slots)
 
     @cached_property
     def users(self) -> dict[str, list[str]]:
@@ -217,7 +218,8 @@ class _Region:
         shared = (name for name in users if not handles.isdisjoint(self.analysis.touched(self.nodes[name])))
         name = next((name for name in shared if name in self.analysis.writes), None)
         if name is not None:
-            return f"others: op `{name}` ({self.nodes[name].op}) {_TOGETHER}"
+            why = _IN_A_BRANCH if self.all.of_tiles and self.nodes[name].op in BRANCHES else _TOGETHER
+            return f"others: op `{name}` ({self.nodes[name].op}) {why}"
         return ", ".join(f"`{name}`" for name in others[:3]) + (" and others" if len(others) > 3 else "")
 
     # Classification ----------------------------------------------------------------------------------------------
