@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from autodist.errors import StrategyError
 from autodist.graph import VariableNames, capture
+from autodist.kernels.shard import OF_PARTS
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.strategies import check, compose
 from autodist.testing import InProcessCluster
@@ -96,6 +97,7 @@ def assert_parts_stay(graphs, step, arrays, strategy, spec):
         known = {point.name for point in other.points}
         new = [point for point in graph.points if point.name not in known and point.variable is None]
         assert all(point.shapes[0] is None or np.prod(point.shapes[0]) == 1 for point in new)
+        assert not [node.name for node in graph.graph_def.node if node.name.startswith("autodist/values")]
         joins = [[n.name for n in found.graph_def.node if n.op == "ConcatV2"] for found in (graph, other)]
         assert len(joins[0]) <= len(joins[1]) + sum(point.shapes[0] is None for point in new)
 
@@ -140,6 +142,10 @@ def test_each_replica_updates_its_parts(name, strategy, spec):
     keras.utils.set_random_seed(0)
     other = perceptron()
     assert_parts_stay(graphs, by_optimizer(other, optimizers.SGD(0.1)), data_of(other, 1)[0], strategy, spec)
+    if "norm" in name:  # the norms of all variables travel in one message
+        norms = [node.input[0] for node in graphs[0].graph_def.node if OF_PARTS in node.attr]
+        assert len(norms) > 1
+        assert len({tensor.partition("/shaped/")[0] for tensor in norms}) == 1
     kernels = [v.path for v in variables if len(v.shape) > 1]  # with their slots, accumulators and averages
     assert set(kernels) <= {v.piece.whole for v in graphs[0].variables if v.piece is not None}
     assert not [v.name for v in graphs[0].variables if v.shape == (WIDE, WIDE)], "slots are in parts as well"

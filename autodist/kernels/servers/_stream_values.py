@@ -55,7 +55,8 @@ class StreamValues(Kernel):
         """
         units = units_of(graph, self.strategy)
         own = {name for unit in units for name in unit.members}
-        own |= {v.name for v in graph.variables if v.coupled and given_to(TileSynchronizer, self.strategy, v.name)}
+        parts = ((v.name, min(v.owners or v.coupled, default="")) for v in graph.variables)  # of tiles, and their slots
+        own |= {name for name, owner in parts if given_to(TileSynchronizer, self.strategy, owner or None)}
         served = {
             name: graph.layout.rank_of(unit.destination)
             for unit in units

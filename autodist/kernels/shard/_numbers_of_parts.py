@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from autodist.graph import NodeList, output_shape
+from autodist.graph import NodeList, output_shape, set_shape
 from autodist.graph.operators import Reducer, meaning
 from autodist.kernels.shard._shard_rows import with_shape
 
 OF_PARTS = "_autodist_of_parts"
 """An attribute of an Identity: the variable of whose parts its input is made, one input for each."""
+
+SHAPE_OF_PARTS = "_autodist_shape_of_parts"
+"""An attribute of the same Identity, if its input is a sum: the shape, which has one element."""
 
 _ADDED = (Reducer.SUM, Reducer.MEAN)
 
@@ -50,6 +53,8 @@ def of_all_parts(
     joined = nodes.identity(node.name if reducer is Reducer.SUM else f"{prefix}/joined", made, dtype)
     with_shape(nodes, joined, shape if reducer in _ADDED else (None, *shape))
     nodes.nodes[-1].attr[OF_PARTS].s = variable.encode()
+    if reducer in _ADDED:
+        set_shape(nodes.nodes[-1].attr[SHAPE_OF_PARTS].shape, shape)
     if reducer is Reducer.MEAN:
         count = nodes.constant(f"{prefix}/count", prod(size or 0 for size in given), dtype)
         nodes.add("RealDiv", node.name, [joined, count], T=dtype)

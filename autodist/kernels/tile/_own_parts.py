@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from autodist.errors import StrategyError
-from autodist.graph import data_inputs, node_of, output_shape, tensor_dtype
+from autodist.graph import data_inputs, node_of, shape_of, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._synchronizers import given_to
 from autodist.kernels.replicate import ROWS_POINT, with_layers
-from autodist.kernels.shard import OF_PARTS, shard_name
+from autodist.kernels.shard import OF_PARTS, SHAPE_OF_PARTS, shard_name
 from autodist.strategies import Strategy, Synchronizer, TileSynchronizer
 
 
@@ -80,7 +80,7 @@ def _with_numbers_of_all(graph: DistributedGraph, ranks: Mapping[str, int]) -> D
             editor.set_inputs(made.name, [*own, *(tensor for tensor in made.input if tensor.startswith("^"))])
             editor[made.name].attr["N"].i = len(own)
             combine = Combine.SUM if made.op == "AddN" else Combine.CONCAT
-            shape = output_shape(node) if combine is Combine.SUM else None
+            shape = shape_of(node.attr[SHAPE_OF_PARTS].shape) if combine is Combine.SUM else None
             dtype, members = tensor_dtype(graph.nodes, name), None if layout.groups == 1 else layout.members
             points.append(SyncPoint(name, None, combine, (made.name,), (name,), (dtype,), (shape,), members=members))
     return graph.edited(editor).replace(points=(*graph.points, *points)) if points else graph
@@ -101,7 +101,10 @@ def _with_begin_and_end(graph: DistributedGraph, handles: set[str]) -> Distribut
     synced = editor.identity("autodist/synced/changed", local, "float32")
     changed = SyncPoint("changed", None, Combine.SUM, (local,), (synced,), ("float32",), ((),))
     graph = graph.edited(editor, effects=(*graph.effects, synced))
-    return graph.replace(points=with_layers(graph.index, [*graph.points, changed]))
+    # The end awaits nearly all: small ones that nothing else awaits travel together.
+    awaited = {point.name: point.awaited for point in with_layers(graph.index, graph.points)}
+    points = with_layers(graph.index, [*graph.points, changed])
+    return graph.replace(points=tuple(replace(p, awaited=awaited.get(p.name, p.awaited)) for p in points))
 
 
 def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool) -> DistributedGraph:
