@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = "reductions to one number"
 _ROLES = "roles apart"
+_FLAT = "flat branches"
 
 
 def numbers_of_all(analysis: StepAnalysis) -> frozenset[str]:
@@ -55,7 +56,7 @@ def in_parts(graph: TrainingGraph, tiled: Collection[str] | None = None) -> Trai
     names = [v.name for v in graph.trainable] if tiled is None else tiled
     changed = {other for name in names for other in graph.variable(name).coupled}
     handles = {v.handle for v in graph.variables if not changed.isdisjoint(_unit(v))}
-    flat = with_flat_branches(graph, handles)
+    flat = _flat(graph, frozenset(handles))
     apart = flat.variables
     if flat is not graph or any(len(variable.coupled) > 1 for variable in graph.variables):
         apart = _apart(flat)
@@ -66,6 +67,20 @@ def in_parts(graph: TrainingGraph, tiled: Collection[str] | None = None) -> Trai
     found = replace(flat, variables=variables)
     found.__dict__["analysis"] = flat.analysis
     return found
+
+
+def _flat(graph: TrainingGraph, handles: frozenset[str]) -> TrainingGraph:
+    """See :func:`with_flat_branches`; what was found for the same nodes is kept."""
+    kept = graph.analysis.derived
+    if (_FLAT, handles) not in kept:
+        made = with_flat_branches(graph, handles)
+        kept[_FLAT, handles] = None if made is graph else made
+    found: TrainingGraph | None = kept[_FLAT, handles]
+    if found is None:
+        return graph
+    flat = replace(found, inputs=graph.inputs, batch_size=graph.batch_size)
+    flat.__dict__["analysis"] = found.analysis
+    return flat
 
 
 def _unit(variable: Variable) -> tuple[str, ...]:

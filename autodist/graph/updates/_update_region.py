@@ -7,7 +7,7 @@ it looks at more than one part, what.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -130,10 +130,28 @@ class UpdateRegions:
     @cached_property
     def bits(self) -> dict[str, int]:
         """By node, the trainable variables on whose gradients or slots it depends by more than single numbers."""
-        bit_of = {v.name: 1 << k for k, v in enumerate(self.graph.trainable)}
-        marks = {t: bit_of[v.name] for v in self.graph.trainable for g in v.gradients for t in g.tensors}
-        slots = {v.handle: bit_of[name] for v in self.graph.variables for name in v.owners[:1]}
-        return self.analysis.gradient_bits(dict.fromkeys(self.numbers, 0) | marks, slots)
+        return self.analysis.gradient_bits(dict.fromkeys(self.numbers, 0) | self._marks, self._slots)
+
+    @cached_property
+    def _all_bits(self) -> dict[str, int]:
+        """By node, the trainable variables on whose gradients or slots it depends in any way."""
+        return self.analysis.gradient_bits(self._marks, self._slots)
+
+    @cached_property
+    def _bit_of(self) -> dict[str, int]:
+        return {v.name: 1 << k for k, v in enumerate(self.graph.trainable)}
+
+    @cached_property
+    def _marks(self) -> dict[str, int]:
+        return {t: self._bit_of[v.name] for v in self.graph.trainable for g in v.gradients for t in g.tensors}
+
+    @cached_property
+    def _slots(self) -> dict[str, int]:
+        return {v.handle: self._bit_of[name] for v in self.graph.variables for name in v.owners[:1]}
+
+    def is_number_without(self, name: str, variable: str) -> bool:
+        """Whether a node gives a single number that does not depend on a variable's gradients or slots."""
+        return name in self.numbers and not self._all_bits.get(name, 0) & self._bit_of.get(variable, 0)
 
     @cached_property
     def users(self) -> dict[str, list[str]]:
@@ -185,7 +203,8 @@ class _Region:
         for name in users:
             if name not in writes and meaning(self.nodes[name].op).handle is not Handle.READS:
                 self._refuse(name, "takes the variable itself")
-        needed = ancestors_of_data(self.analysis, writes)
+        others = {name for name in self.all.numbers if self.all.is_number_without(name, self.variable.name)}
+        needed = ancestors_of_data(self.analysis, writes, others) - others
         for name in sorted(needed, key=self.all.position.__getitem__):
             self._classify(name)
         for name in writes:
@@ -359,15 +378,15 @@ class _Region:
             self._refuse(consumer, "takes the rows of the sparse gradient outside of the update")
 
 
-def ancestors_of_data(analysis: StepAnalysis, roots: Iterable[str]) -> set[str]:
-    """The roots and all nodes whose data they need, up to the marks of gradients."""
+def ancestors_of_data(analysis: StepAnalysis, roots: Iterable[str], stop: Container[str]) -> set[str]:
+    """The roots and all nodes whose data they need, up to the marks of gradients, and those in `stop`."""
     seen: set[str] = set()
     stack = list(roots)
     while stack:
         name = stack.pop()
         if name not in seen:
             seen.add(name)
-            stack.extend(() if name in analysis.marks else analysis.sources[name])
+            stack.extend(() if name in analysis.marks or name in stop else analysis.sources[name])
     return seen
 
 
