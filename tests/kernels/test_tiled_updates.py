@@ -377,6 +377,23 @@ def test_branches_that_do_something_else_stay(effect):
         refused(with_side_effect(effect))
 
 
+def test_what_losses_are_computed_from_is_whole_if_it_only_follows():
+    """Such as a slow encoder: each worker needs all of it."""
+    variables, slow = plain(), tf.Variable(plain(1)[0], name="slow")
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_of(variables, x, y) + tf.reduce_mean((x @ (variables[0] - slow)) ** 2)
+        assigned(variables, tape.gradient(loss, variables))
+        slow.assign(0.9 * slow + 0.1 * variables[0])
+        return [loss]
+
+    numbers = np.random.default_rng(1)
+    data = [[numbers.normal(size=(8, width)) for width in (12, 6)] for _ in range(3)]
+    graphs, _ = trains_as_one_device(step, [*variables, slow], data, ROWS, TWO, 1e-10)
+    assert {v.name for v in graphs[0].variables} > {"slow", "one/kernel/shard_0"}
+
+
 # Refusals -----------------------------------------------------------------------------------------------------------
 
 

@@ -14,14 +14,17 @@ from autodist.graph.operators import Handle, Passes, broadcasts, meaning, passes
 
 
 def with_followers(
-    analysis: StepAnalysis, variables: tuple[Variable, ...], trained: Collection[str]
+    analysis: StepAnalysis, variables: tuple[Variable, ...], trained: Collection[str], returned: Collection[str]
 ) -> tuple[Variable, ...]:
     """The variables, with those as slots that are computed element by element from trained ones.
+
+    What a step computes losses from is none of them: workers need all of it.
 
     Args:
         analysis: The step.
         variables: Its variables.
         trained: The names of those that may be followed.
+        returned: The nodes whose results the step returns, or that act outside of it.
     """
     by_handle = {v.handle: v for v in variables}
     written: dict[str, list[str]] = {}
@@ -33,7 +36,7 @@ def with_followers(
         owner = None
         if variable.role in (Role.COUNTER, Role.STATISTIC) and prod(variable.shape) > 1:
             owner = _followed(analysis, variable, written.get(variable.handle, []), by_handle)
-        is_follower = owner is not None and owner in trained
+        is_follower = owner is not None and owner in trained and _is_for_updates(analysis, variable, returned)
         found.append(replace(variable, role=Role.SLOT, owners=(owner,)) if owner and is_follower else variable)
     return tuple(found)
 
@@ -67,6 +70,25 @@ def _followed(
     others = [by_handle[handle] for handle in found - {variable.handle}]
     is_followed = len(others) == 1 and others[0].role is Role.TRAINABLE and others[0].shape == variable.shape
     return others[0].name if is_followed else None
+
+
+def _is_for_updates(analysis: StepAnalysis, variable: Variable, returned: Collection[str]) -> bool:
+    """Whether nothing is made of a variable's values but those that it gets itself, or that weights get."""
+    stack = [name for name, handles in analysis.reads.items() if variable.handle in handles]
+    seen: set[str] = set()
+    while stack:
+        name = stack.pop()
+        if name in seen or name in analysis.writes:
+            continue
+        seen.add(name)
+        if name in returned or name in analysis.marks or not _is_of_update(analysis.nodes[name].op):
+            return False
+        stack.extend(analysis.consumers.get(name, ()))
+    return True
+
+
+def _is_of_update(op: str) -> bool:
+    return op == "ReadVariableOp" or _is_elementwise(op)
 
 
 def _is_elementwise(op: str) -> bool:

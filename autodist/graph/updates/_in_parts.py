@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from autodist.graph._graph_def import data_inputs, output_shape, tensor_shape
+from autodist.graph._graph_def import data_inputs, node_of, output_shape, tensor_shape
 from autodist.graph._variables import Variable
 from autodist.graph.analysis import BareVariable, StepAnalysis, assign_roles
 from autodist.graph.operators import Kind, is_kind, meaning
@@ -61,7 +61,8 @@ def in_parts(graph: TrainingGraph, tiled: Collection[str] | None = None) -> Trai
     if flat is not graph or any(len(variable.coupled) > 1 for variable in graph.variables):
         apart = _apart(flat)
     kept = tuple(new if old.handle in handles else old for old, new in zip(graph.variables, apart, strict=True))
-    variables = with_followers(flat.analysis, kept, changed)
+    returned = {*flat.effects, *(node_of(output.tensor) for output in flat.outputs)} - flat.analysis.writes.keys()
+    variables = with_followers(flat.analysis, kept, changed, returned)
     if variables == graph.variables:
         return graph
     found = replace(flat, variables=variables)
