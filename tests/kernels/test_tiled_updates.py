@@ -373,7 +373,7 @@ def checking(variable, gradient):
 @pytest.mark.parametrize("effect", [drawing, printing, dividing, checking], ids=lambda found: found.__name__)
 def test_branches_that_do_something_else_stay(effect):
     """Both branches are computed: what is not taken must neither fail nor be seen."""
-    with pytest.raises(StrategyError, match=r"`cond` \(If\) changes all, and is no plain choice: it .* draws, pr"):
+    with pytest.raises(StrategyError, match=r"`cond` \(If\) changes all, and is not a plain choice: it .* draws, pr"):
         refused(with_side_effect(effect))
 
 

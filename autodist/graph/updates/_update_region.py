@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _OUTSIDE_USE = "besides the update, the step takes the gradient of the whole variable: returns it, or a norm of it"
 _OF_OTHERS = "takes gradients or slots of other variables, of which a replica has parts only"
-_IN_A_BRANCH = "changes all, and is no plain choice: it takes examples, draws, prints, checks, or can fail"
+_IN_A_BRANCH = "changes all, and is not a plain choice: it takes examples, draws, prints, checks, or can fail"
 _TOGETHER = "changes all, like gradient accumulation, or the scaling of `mixed_float16` (`mixed_bfloat16` needs none)"
 
 
