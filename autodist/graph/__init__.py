@@ -22,6 +22,8 @@ from autodist.graph._graph_def import (
     num_outputs,
     output_shape,
     output_types,
+    set_shape,
+    shape_of,
     split_tensor,
     strip_missing_colocation,
     tensor_dtype,
@@ -72,7 +74,7 @@ from autodist.graph.tracing import (
     refuse_left_out_rows,
     said_in_tracing,
 )
-from autodist.graph.updates import Domain, Obstacle, UpdateRegion, UpdateRegions, is_aligned
+from autodist.graph.updates import Domain, Obstacle, UpdateRegion, UpdateRegions, in_parts, is_aligned
 
 __all__ = [
     "BRANCHES",
@@ -134,6 +136,7 @@ __all__ = [
     "full_name",
     "gradients_of_statistics",
     "has_loops_back",
+    "in_parts",
     "is_aligned",
     "is_stateful",
     "itemsize",
@@ -149,6 +152,8 @@ __all__ = [
     "refuse_fixed_beside_rows",
     "refuse_left_out_rows",
     "said_in_tracing",
+    "set_shape",
+    "shape_of",
     "split_tensor",
     "static_value",
     "strip_missing_colocation",

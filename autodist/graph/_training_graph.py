@@ -13,7 +13,7 @@ from autodist.graph._identity import Identity, combined
 from autodist.graph._serialize import load_graph, parse_graph_def, save_graph
 from autodist.graph._variables import Output, Role, StepInput, Variable
 from autodist.graph.analysis import StepAnalysis, VariableUse, variable_uses
-from autodist.graph.updates import UpdateRegions
+from autodist.graph.updates import UpdateRegions, in_parts
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,16 @@ class TrainingGraph:
     def update_regions(self) -> UpdateRegions:
         """The updates of its variables: which of them can be cut into shards, and how."""
         return UpdateRegions(self)
+
+    @cached_property
+    def in_parts(self) -> TrainingGraph:
+        """The step as it is for variables that are tiled: single numbers, such as a norm, couple no variables."""
+        return in_parts(self)
+
+    @cached_property
+    def tile_regions(self) -> UpdateRegions:
+        """The updates of its variables: which of them replicas can have parts of; see :attr:`in_parts`."""
+        return UpdateRegions(self, of_tiles=True)
 
     @cached_property
     def identity(self) -> Identity:

@@ -34,8 +34,8 @@ class UpdatesInTurn(Kernel):
     """Have this worker's updates wait for each other, in the order in which their gradients exist.
 
     As many run at once as change no more bytes together than the largest one alone. Nodes that belong to several
-    variables (the norm of all gradients), at which workers meet, or which a later gradient needs do not wait for
-    anything new: so no update waits for itself, or for another worker that waits for this one.
+    variables (the norm of all gradients), that lead to where workers meet, or that a later gradient needs do not wait
+    for anything new: so no update waits for itself, or for another worker that waits for this one.
     """
 
     name: ClassVar[str] = "updates-in-turn"
@@ -73,10 +73,12 @@ def _updates(graph: DistributedGraph) -> list[_Update]:
         return []
     regions = _regions(graph, analysis, own)
     met = {node_of(tensor) for point in graph.points for tensor in (*point.local, *point.synced)}
+    # Where workers meet within an update, as for a norm of all parts, only what follows runs in turn.
+    after = [regions[k] - graph.index.ancestors(met & regions[k]) for k in range(len(own))]
     return [
-        _Update(variable.size_bytes, tuple(_begins(analysis.nodes, region)), writes)
+        _Update(variable.size_bytes, tuple(_begins(analysis.nodes, after[number])), writes)
         for number, variable in enumerate(own)
-        if (region := regions[number]).isdisjoint(met) and (writes := tuple(sorted(region & analysis.writes.keys())))
+        if (writes := tuple(sorted(after[number] & analysis.writes.keys())))
     ]
 
 

@@ -205,6 +205,9 @@ class Domain:
     @property
     def _slots(self) -> list[Variable]:
         slots = [variable for variable in self.graph.variables if variable.role.value == "slot"]
+        if any(len(slot.owners) > 1 for slot in slots) and self.graph.graph_def is not None:
+            own = {v.name: v.owners for v in self.graph.in_parts.variables}  # what shares a norm shares no slots
+            slots = [replace(slot, owners=own[slot.name] or slot.owners) for slot in slots]
         return [slot for slot in slots if slot.owners and all(owner in self.number_of for owner in slot.owners)]
 
     @cached_property

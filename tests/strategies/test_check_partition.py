@@ -1,5 +1,7 @@
 """Partitions that don't fit are refused, each with what would be allowed."""
 
+from dataclasses import replace
+
 import keras
 import pytest
 import tensorflow as tf
@@ -200,15 +202,22 @@ BUILDERS = ("PartitionedPS", "UnevenPartitionedPS", "BytePS(part_bytes=262144)",
 
 @pytest.mark.parametrize("builder", BUILDERS)
 def test_builders_leave_variables_whole_whose_gradient_the_step_returns(builder):
-    found = {config.variable: config.partition for config in compose(builder, watched(), SPEC).variables}
+    g = watched(output=lambda loss, gradients: (loss, tf.norm(gradients[0], axis=0)))
+    found = {config.variable: config.partition for config in compose(builder, g, SPEC).variables}
     assert found["w"] is None
     assert found["b"] is not None
 
 
-def test_what_is_returned_as_it_is_is_said_too():
-    g = watched(output=lambda loss, gradients: (loss, gradients[0]))
+def test_tiles_are_no_obstacle_to_one_number_of_all_of_a_gradient():
+    assert compose("Tiled", watched(), SPEC).config("w").partition is not None
+
+
+@pytest.mark.parametrize("made", [lambda gradient: gradient, lambda gradient: 2 * gradient])
+def test_what_is_returned_as_it_is_is_said_too(made):
+    g = watched(output=lambda loss, gradients: (loss, made(gradients[0])))
     (found,) = problems(g, (2, 1), 0, 1)
     assert "takes the gradient of the whole variable" in found
+    assert compose("Tiled", g, SPEC).config("w").partition is None
 
 
 def test_a_gradient_of_a_gradient_is_no_riddle():
@@ -241,21 +250,40 @@ def test_a_plan_says_why_no_dim_can_be_cut(tmp_path):
     plan = tmp_path / "plan.yml"
     plan.write_text('layouts: {w: 1}\n"*": {all_reduce: {}}\n')
     with pytest.raises(
-        StrategyError, match=r"allowed for 2 replicas: whole \(op `norm/mul` takes the gradient of the w"
+        StrategyError, match=r"allowed for 2 replicas: whole \(op `norm/Sum` takes the gradient of the w"
     ):
-        compose(f"Manual(plan={str(plan)!r})", watched(), SPEC)
+        compose(f"Manual(plan={str(plan)!r})", watched(output=lambda _, found: tf.norm(found[0], axis=0)), SPEC)
 
 
 def test_tiles_of_coupled_variables_are_refused_once_each():
-    made = keras.optimizers.SGD(global_clipnorm=1.0)
-    g = step_graph(lambda gradients, variables: made.apply(gradients), prepare=made.build)
+    def update(gradients, variables):
+        for v in variables:
+            v.assign_sub(tf.ones_like(v) * tf.reduce_sum(gradients[0], axis=0) * gradients[1][0])
+
     with pytest.raises(StrategyError, match="its update can't be separated from that of `b`") as caught:
-        compose("Tiled(dims=('w=0', '*=whole'))", g, SPEC)
+        compose("Tiled(dims=('w=0', '*=whole'))", step_graph(update), SPEC)
     assert "mistakes" not in caught.value.message
 
 
-def test_it_is_said_that_tiles_cut_nothing_next_to_loss_scaling():
-    made = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
+def test_what_shares_a_norm_with_tiles_has_no_server():
+    """A server would need the norm, in which all workers have a part."""
+    made = keras.optimizers.SGD(global_clipnorm=1.0)
     g = step_graph(lambda gradients, variables: made.apply(gradients), prepare=made.build)
+    tiled = compose("Tiled(dims=('w=0', '*=whole'))", g, SPEC)
+    server = VariableConfig.whole("b", PSSynchronizer(SERVERS[0]))
+    mixed = replace(tiled, variables=tuple(server if c.variable == "b" else c for c in tiled.variables))
+    (found,) = map(str, verify(mixed, g, SPEC))
+    assert "`b`: destination is" in found
+    assert "shares a norm, a branch or a slot with that of `w`, of which replicas have parts" in found
+
+
+def test_it_is_said_that_tiles_cut_nothing_in_a_branch_that_prints():
+    def update(gradients, variables):
+        def leave_out():
+            tf.print("left out")
+
+        tf.cond(tf.norm(gradients[0]) < 1.0, lambda: raw(gradients, variables), leave_out)
+
+    g = step_graph(update)
     assert "no variable can be cut: its update can't be separated from" in compose("Tiled()", g, SPEC).builder
     assert "can be cut" not in compose("Tiled()", step_graph(raw), SPEC).builder

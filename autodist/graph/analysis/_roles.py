@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
@@ -44,7 +44,11 @@ class _Groups:
 
 
 def assign_roles(
-    analysis: StepAnalysis, variables: Sequence[BareVariable], gradient_handles: dict[int, str], outputs: Sequence[str]
+    analysis: StepAnalysis,
+    variables: Sequence[BareVariable],
+    gradient_handles: dict[int, str],
+    outputs: Sequence[str],
+    without: Iterable[str] = frozenset(),
 ) -> tuple[Variable, ...]:
     """The variables with their roles, gradients, owners and couplings.
 
@@ -53,14 +57,19 @@ def assign_roles(
         variables: All captured variables, in capture order.
         gradient_handles: By gradient number of the marks, the handle placeholder of the variable.
         outputs: Tensors that the step returns: one that depends on several gradients couples their variables as well.
+        without: Nodes that couple nothing, because all workers have their values, wherever gradients are.
     """
-    roles = _Roles(analysis, variables, gradient_handles)
+    roles = _Roles(analysis, variables, gradient_handles, without)
     return roles.build(outputs)
 
 
 class _Roles:
     def __init__(
-        self, analysis: StepAnalysis, variables: Sequence[BareVariable], gradient_handles: dict[int, str]
+        self,
+        analysis: StepAnalysis,
+        variables: Sequence[BareVariable],
+        gradient_handles: dict[int, str],
+        without: Iterable[str],
     ) -> None:
         self.analysis = analysis
         self.variables = variables
@@ -68,7 +77,7 @@ class _Roles:
         self.trainable = [v.handle for v in variables if v.handle in self.gradients]
         position = {handle: k for k, handle in enumerate(self.trainable)}
         self.position = position
-        mark_bit = {
+        mark_bit = dict.fromkeys(without, 0) | {
             name: 1 << position[gradient_handles[mark.gradient]]
             for name, mark in analysis.marks.items()
             if gradient_handles.get(mark.gradient) in position

@@ -14,7 +14,18 @@ from autodist.graph.operators._base import (
 )
 from autodist.graph.operators._elementwise import pointwise
 from autodist.graph.operators._intervals import Cut, Tile, cuts, region, span, tiles
-from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity, ListUse, Passes, RangeUse, Reducer
+from autodist.graph.operators._kinds import (
+    Asks,
+    Flow,
+    Handle,
+    Kind,
+    Linearity,
+    ListUse,
+    Passes,
+    RangeUse,
+    Reducer,
+    Unchanged,
+)
 from autodist.graph.operators._made_of import Making
 from autodist.graph.operators._operator_registry import (
     BRANCHES,
@@ -68,6 +79,7 @@ __all__ = [
     "Reducer",
     "Signature",
     "Tile",
+    "Unchanged",
     "broadcasts",
     "cuts",
     "expression_of",

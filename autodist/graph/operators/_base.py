@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
-from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity, ListUse, Passes, RangeUse, Reducer
+from autodist.graph.operators._kinds import (
+    Asks,
+    Flow,
+    Handle,
+    Kind,
+    Linearity,
+    ListUse,
+    Passes,
+    RangeUse,
+    Reducer,
+    Unchanged,
+)
 from autodist.graph.operators._made_of import MadeOf
 from autodist.graph.operators._whole_numbers import NumberInputs, Numbers
 
@@ -257,6 +268,8 @@ class Operator:
         reducer: How it combines elements along the dims that its result lacks.
         lookup: How it takes rows of a table.
         handle: What it does with the variable whose handle it takes.
+        unchanged: What it is given last in order to change nothing of the variable.
+        can_fail: Whether it fails for some elements of its inputs: whole numbers divided by zero, a check.
         table: What it does with the lookup table whose handle it takes.
         asks: What it tells about its input's shape.
         flow: How it calls functions.
@@ -299,6 +312,8 @@ class Operator:
     reducer: Reducer | None = None
     lookup: Lookup | None = None
     handle: Handle | None = None
+    unchanged: Unchanged | None = None
+    can_fail: bool = False
     table: Handle | None = None
     asks: Asks | None = None
     flow: Flow | None = None

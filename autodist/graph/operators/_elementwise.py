@@ -43,6 +43,7 @@ _SAME = """
     Print Copy DebugIdentity DebugIdentityV2
 """
 _FLAT = frozenset(["ZerosLike", "OnesLike", "Sign", "Floor", "Ceil", "Round", "Rint", "FloorDiv", "TruncateDiv"])
+_CAN_FAIL = "Div FloorDiv FloorMod Mod Pow TruncateDiv TruncateMod CheckNumerics CheckNumericsV2 StringToNumber"
 _SHAPED = "EnsureShape PlaceholderWithDefault"
 _FREE = frozenset({"Identity", "StopGradient", "PreventGradient", "EnsureShape", "GuaranteeConst"})
 
@@ -153,6 +154,7 @@ def _other(name: str) -> Operator:
         numbers=_NUMBERS.get(name),
         chooses=name == "SelectV2",
         has_one_shape=name.endswith("Grad"),
+        can_fail=name in _CAN_FAIL.split(),
     )
 
 
@@ -167,6 +169,7 @@ def _passing(name: str, adapt: Adapt | None = None) -> Operator:
         is_flat=name == "StopGradient",
         is_free=name in _FREE,
         is_acting=name == "Print",
+        can_fail=name in _CAN_FAIL.split(),
     )
 
 
@@ -181,6 +184,7 @@ OPERATORS = (
             has_one_shape=name == "AddN",
             numbers=_NUMBERS.get(name),
             adds=name.startswith("Add"),
+            can_fail=name in _CAN_FAIL.split(),
         )
         for name, linearity in _LINEAR.items()
     ),

@@ -146,3 +146,11 @@ class Handle(enum.Enum):
     """Changes the rows that an input names."""
     WRITES = "writes"
     """Changes it in another way."""
+
+
+class Unchanged(enum.Enum):
+    """The last input with which an operator that changes variables changes nothing."""
+
+    OLD = "old"
+    """The value that the variable has."""
+    ZEROS = "zeros"

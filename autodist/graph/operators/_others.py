@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autodist.graph.operators._base import Operator
-from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, ListUse
+from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, ListUse, Unchanged
 from autodist.graph.operators._whole_numbers import counted, counts, lengths
 
 _RANDOM = """
@@ -112,6 +112,8 @@ _CREATING = """
 _ALIGNED = """
     StatelessRandomBinomial StatelessRandomPoisson StatelessRandomGammaV2 StatelessRandomGammaV3 RandomPoissonV2
 """
+_ADDING = ("AssignAddVariableOp", "AssignSubVariableOp", "ResourceScatterAdd", "ResourceScatterSub")
+_UNCHANGED = {"AssignVariableOp": Unchanged.OLD, **dict.fromkeys(_ADDING, Unchanged.ZEROS)}
 _LIST_USES = {
     **dict.fromkeys(["EmptyTensorList", "TensorListReserve"], ListUse.MAKES),
     "TensorListFromTensor": ListUse.UNSTACKS,
@@ -138,6 +140,7 @@ OPERATORS = tuple(
         name,
         kind,
         handle=_handle(name),
+        unchanged=_UNCHANGED.get(name),
         table=_TABLES.get(name),
         asks=_ASKS.get(name),
         numbers=_NUMBERS.get(name),

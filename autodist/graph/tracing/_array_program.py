@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autodist.graph._graph_def import node_of
+from autodist.graph._inline import resolved
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.annotations import MARK
 from autodist.graph.tracing._captured_step import CapturedStep
-from autodist.graph.tracing._inline import resolved
 from autodist.graph.tracing._unroll import unroll_loops
 
 

@@ -12,6 +12,7 @@ from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.garbage import garbage_waits
 from autodist.graph._graph_def import node_of, reachable_functions
 from autodist.graph._identity import Identity
+from autodist.graph._inline import inline_calls
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import StepInput
 from autodist.graph.analysis import (
@@ -30,7 +31,6 @@ from autodist.graph.tracing._effects import drop_output_controls, effects, lines
 from autodist.graph.tracing._fixed_rank import settle_squeezed_dims, squeezing_known_dims
 from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph.tracing._hoist import hoist_reads
-from autodist.graph.tracing._inline import inline_calls
 from autodist.graph.tracing._lengths import Lengths, Shapes
 from autodist.graph.tracing._outputs import outputs_of
 from autodist.graph.tracing._refusals import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from autodist.graph._inline import resolved
 from autodist.graph._variables import Output
-from autodist.graph.tracing._inline import resolved
 
 
 def outputs_of(tracing: Any, aliases: dict[str, str], *, whole: int = 0) -> tuple[Output, ...]:

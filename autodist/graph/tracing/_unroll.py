@@ -12,8 +12,8 @@ import numpy as np
 
 from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import VARIANT, ancestors, data_inputs, is_stateful, node_of, split_tensor
+from autodist.graph._inline import inline_calls
 from autodist.graph.operators import LOOPS
-from autodist.graph.tracing._inline import inline_calls
 
 _MOST_NODES = 20_000
 _MOST_TURNS = 1000

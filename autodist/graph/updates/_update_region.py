@@ -7,22 +7,33 @@ it looks at more than one part, what.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._variables import Variable
 from autodist.graph.analysis import StepAnalysis
-from autodist.graph.operators import Asks, Handle, meaning
+from autodist.graph.operators import BRANCHES, Asks, Handle, meaning
+from autodist.graph.updates._in_parts import numbers_of_all
 from autodist.graph.updates._slice_division import slice_division
-from autodist.graph.updates._update_rules import Argument, Domain, Domains, domains_of, update_problem
+from autodist.graph.updates._update_rules import (
+    Argument,
+    Domain,
+    Domains,
+    domains_of,
+    puts_all_together,
+    update_problem,
+)
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
 
 _OUTSIDE_USE = "besides the update, the step takes the gradient of the whole variable: returns it, or a norm of it"
+_OF_OTHERS = "takes gradients or slots of other variables, of which a replica has parts only"
+_IN_A_BRANCH = "changes all, and is not a plain choice: it takes examples, draws, prints, checks, or can fail"
 _TOGETHER = "changes all, like gradient accumulation, or the scaling of `mixed_float16` (`mixed_bfloat16` needs none)"
 
 
@@ -55,6 +66,8 @@ class UpdateRegion:
         writes: Those of the nodes that change the variable or a slot.
         observers: Nodes outside of the update that take the synchronized gradient: a norm that is returned, for one.
         obstacles: The reasons why the variable can't be cut; none if it can be cut.
+        numbers: The nodes that put all elements of a tensor of the update together into one number. Replicas that
+            have parts of the variable do that together; for other shards, such a node is an obstacle.
     """
 
     variable: Variable
@@ -63,6 +76,7 @@ class UpdateRegion:
     writes: tuple[str, ...]
     observers: tuple[str, ...]
     obstacles: tuple[Obstacle, ...]
+    numbers: tuple[str, ...] = ()
 
     @property
     def outside_use(self) -> str | None:
@@ -79,10 +93,16 @@ class UpdateRegion:
 
 
 class UpdateRegions:
-    """The update regions of a step; what they share is found once."""
+    """The update regions of a step; what they share is found once.
 
-    def __init__(self, graph: TrainingGraph) -> None:
+    Args:
+        graph: The step; for tiles, what couples variables by single numbers must not count, see :func:`in_parts`.
+        of_tiles: Whether replicas have parts of variables, and put numbers of parts together.
+    """
+
+    def __init__(self, graph: TrainingGraph, *, of_tiles: bool = False) -> None:
         self.graph = graph
+        self.of_tiles = of_tiles
         self.analysis: StepAnalysis = graph.analysis
         self._found: dict[str, UpdateRegion] = {}
 
@@ -98,6 +118,42 @@ class UpdateRegions:
         return {name: k for k, name in enumerate(self.analysis.order)}
 
     @cached_property
+    def numbers(self) -> frozenset[str]:
+        """The nodes that give single numbers, if replicas that have parts of variables put them together."""
+        return numbers_of_all(self.analysis) if self.of_tiles else frozenset()
+
+    @cached_property
+    def returned(self) -> frozenset[str]:
+        """The nodes whose results the step returns, or that act outside of it."""
+        return frozenset([*self.graph.effects, *(node_of(output.tensor) for output in self.graph.outputs)])
+
+    @cached_property
+    def bits(self) -> dict[str, int]:
+        """By node, the trainable variables on whose gradients or slots it depends by more than single numbers."""
+        return self.analysis.gradient_bits(dict.fromkeys(self.numbers, 0) | self._marks, self._slots)
+
+    @cached_property
+    def _all_bits(self) -> dict[str, int]:
+        """By node, the trainable variables on whose gradients or slots it depends in any way."""
+        return self.analysis.gradient_bits(self._marks, self._slots)
+
+    @cached_property
+    def _bit_of(self) -> dict[str, int]:
+        return {v.name: 1 << k for k, v in enumerate(self.graph.trainable)}
+
+    @cached_property
+    def _marks(self) -> dict[str, int]:
+        return {t: self._bit_of[v.name] for v in self.graph.trainable for g in v.gradients for t in g.tensors}
+
+    @cached_property
+    def _slots(self) -> dict[str, int]:
+        return {v.handle: self._bit_of[name] for v in self.graph.variables for name in v.owners[:1]}
+
+    def is_number_without(self, name: str, variable: str) -> bool:
+        """Whether a node gives a single number that does not depend on a variable's gradients or slots."""
+        return name in self.numbers and not self._all_bits.get(name, 0) & self._bit_of.get(variable, 0)
+
+    @cached_property
     def users(self) -> dict[str, list[str]]:
         """By handle, the nodes that touch it."""
         found: dict[str, list[str]] = {}
@@ -109,9 +165,8 @@ class UpdateRegions:
     @cached_property
     def consumers(self) -> dict[str, list[str]]:
         """By node, the nodes that need its data and that the step needs."""
-        roots = [*self.graph.effects, *(node_of(output.tensor) for output in self.graph.outputs)]
         found: dict[str, list[str]] = {}
-        for name in ancestors(self.analysis.nodes, roots):
+        for name in ancestors(self.analysis.nodes, self.returned):
             for source in dict.fromkeys(self.analysis.sources[name]):
                 found.setdefault(source, []).append(name)
         return found
@@ -137,6 +192,7 @@ class _Region:
         self.domains: dict[str, Domains] = {}
         self.trained: set[str] = set()
         """Nodes whose values depend on gradients or slots, so that the whole variable is no substitute for them."""
+        self.numbers: list[str] = []
         self.obstacles: list[Obstacle] = []
 
     def build(self) -> UpdateRegion:
@@ -147,15 +203,17 @@ class _Region:
         for name in users:
             if name not in writes and meaning(self.nodes[name].op).handle is not Handle.READS:
                 self._refuse(name, "takes the variable itself")
-        needed = ancestors_of_data(self.analysis, writes)
+        others = {name for name in self.all.numbers if self.all.is_number_without(name, self.variable.name)}
+        needed = ancestors_of_data(self.analysis, writes, others) - others
         for name in sorted(needed, key=self.all.position.__getitem__):
             self._classify(name)
         for name in writes:
             self._check_write(name)
+        if self.all.of_tiles:
+            self._follow_readers()
         observers = tuple(dict.fromkeys(self._observers()))
-        return UpdateRegion(
-            self.variable, self.slots, self.domains, tuple(writes), observers, tuple(dict.fromkeys(self.obstacles))
-        )
+        obstacles, numbers = tuple(dict.fromkeys(self.obstacles)), tuple(self.numbers)
+        return UpdateRegion(self.variable, self.slots, self.domains, tuple(writes), observers, obstacles, numbers)
 
     def _refuse(self, name: str, reason: str) -> None:
         self.obstacles.append(Obstacle(name, self.nodes[name].op, reason))
@@ -179,7 +237,8 @@ class _Region:
         shared = (name for name in users if not handles.isdisjoint(self.analysis.touched(self.nodes[name])))
         name = next((name for name in shared if name in self.analysis.writes), None)
         if name is not None:
-            return f"others: op `{name}` ({self.nodes[name].op}) {_TOGETHER}"
+            why = _IN_A_BRANCH if self.all.of_tiles and self.nodes[name].op in BRANCHES else _TOGETHER
+            return f"others: op `{name}` ({self.nodes[name].op}) {why}"
         return ", ".join(f"`{name}`" for name in others[:3]) + (" and others" if len(others) > 3 else "")
 
     # Classification ----------------------------------------------------------------------------------------------
@@ -232,17 +291,53 @@ class _Region:
         domains = domains_of(node, arguments, self.variable.shape)
         if domains is None:
             domains = slice_division(node, arguments, self.nodes, self.analysis.functions)
-        if domains is not None:
+        if domains is not None and self._is_of_others(name):
+            self._refuse(name, _OF_OTHERS)
+        elif domains is not None:
             self.domains[name] = domains
             self.trained.update({name} if is_trained else ())
+        elif is_trained and name in self.all.numbers and puts_all_together(node, arguments):
+            self.numbers.append(name)
         elif is_trained:
             self._refuse(name, "looks at more than one part of the update")
+
+    def _is_of_others(self, name: str) -> bool:
+        """Whether a node takes gradients or slots of other variables, of which a replica has parts only."""
+        if not self.all.of_tiles:
+            return False  # these would couple the variables
+        found = (t for t in data_inputs(self.nodes[name]) if not self._argument(t).domain)
+        return any(self.all.bits.get(node_of(tensor)) for tensor in found)
+
+    def _follow_readers(self) -> None:
+        """Classify what else reads the gradient, such as the norm of all gradients if a step returns that."""
+        waiting = [self.all.position[name] for name in self.domains]
+        heapify(waiting)
+        seen = {*self.domains, *self.numbers}
+        while waiting:
+            name = self.analysis.order[heappop(waiting)]
+            for reader in self.all.consumers.get(name, ()) if self.domains.get(name) else ():
+                if reader not in seen and reader not in self.analysis.marks and reader not in self.analysis.writes:
+                    seen.add(reader)
+                    heappush(waiting, self.all.position[reader])
+            if name not in self.domains and name not in self.numbers:
+                self._classify_reader(name)
+                if name in self.domains:
+                    heappush(waiting, self.all.position[name])
+
+    def _classify_reader(self, name: str) -> None:
+        if name in self.all.returned:
+            return
+        obstacles = list(self.obstacles)
+        self._classify(name)
+        self.obstacles = obstacles  # it is no part of the update
 
     def _check_write(self, name: str) -> None:
         node = self.nodes[name]
         if not set(self.analysis.touched(node)) <= self.own:
             self._refuse(name, "changes other variables as well")
             return
+        if self._is_of_others(name):
+            self._refuse(name, _OF_OTHERS)
         reason = update_problem(node, self._arguments(name), self.variable.shape)
         if reason is not None:
             self._refuse(name, reason)
@@ -259,6 +354,8 @@ class _Region:
             domains = self.domains.get(name, (self.marks.get(name),))
             for consumer in self.all.consumers.get(name, ()):
                 if _asks(self.nodes[consumer].op) and set(domains) == {Domain.DENSE}:
+                    continue
+                if consumer in self.numbers:
                     continue
                 if consumer not in self.domains:
                     yield from self._observer(consumer, name in of_rows, domains)
@@ -281,15 +378,15 @@ class _Region:
             self._refuse(consumer, "takes the rows of the sparse gradient outside of the update")
 
 
-def ancestors_of_data(analysis: StepAnalysis, roots: Iterable[str]) -> set[str]:
-    """The roots and all nodes whose data they need, up to the marks of gradients."""
+def ancestors_of_data(analysis: StepAnalysis, roots: Iterable[str], stop: Container[str]) -> set[str]:
+    """The roots and all nodes whose data they need, up to the marks of gradients, and those in `stop`."""
     seen: set[str] = set()
     stack = list(roots)
     while stack:
         name = stack.pop()
         if name not in seen:
             seen.add(name)
-            stack.extend(() if name in analysis.marks else analysis.sources[name])
+            stack.extend(() if name in analysis.marks or name in stop else analysis.sources[name])
     return seen
 
 

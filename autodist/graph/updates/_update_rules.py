@@ -81,6 +81,18 @@ def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...])
     return None if rule is None else rule(node, arguments, shape)
 
 
+def puts_all_together(node: Any, arguments: Sequence[Argument]) -> bool:
+    """Whether a node puts all elements of a tensor of the update together into one, which parts can do together.
+
+    Args:
+        node: One of :func:`~autodist.graph.updates.numbers_of_all`.
+        arguments: Its inputs, at least one of which has a domain.
+    """
+    kind, *others = (argument.domain for argument in arguments)
+    counted = meaning(node.op).reducer is Reducer.MEAN  # how many rows a sparse gradient has is not known
+    return kind in ((Domain.DENSE,) if counted else (Domain.DENSE, Domain.VALUES)) and not any(others)
+
+
 def is_aligned(op: str) -> bool:
     """Whether inputs from outside have the variable's dims, so that a part of the variable takes a part of them."""
     return _is_elementwise(op) or meaning(op).handle is Handle.ASSIGNS

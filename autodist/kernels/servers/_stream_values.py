@@ -55,7 +55,8 @@ class StreamValues(Kernel):
         """
         units = units_of(graph, self.strategy)
         own = {name for unit in units for name in unit.members}
-        own |= {v.name for v in graph.variables if v.coupled and given_to(TileSynchronizer, self.strategy, v.name)}
+        parts = ((v.name, min(v.owners or v.coupled, default="")) for v in graph.variables)  # of tiles, and their slots
+        own |= {name for name, owner in parts if given_to(TileSynchronizer, self.strategy, owner or None)}
         served = {
             name: graph.layout.rank_of(unit.destination)
             for unit in units
@@ -103,12 +104,23 @@ class _Rewriting:
             self.nodes, effects=(*self.graph.effects, *self.effects), outstanding_sends=outstanding_sends
         )
 
-    def _others(self, rank: int) -> list[int]:
-        return [other for other in range(self.layout.world_size) if other != rank]
+    def _others(self, variable: Variable, rank: int) -> list[int]:
+        """The workers that get a variable's value from one: each group has all parts of tiled variables."""
+        readers = self.layout.members if self._is_of_group(variable) else range(self.layout.world_size)
+        return [other for other in readers if other != rank]
+
+    def _is_of_group(self, variable: Variable) -> bool:
+        is_part = variable.piece is not None and variable.piece.tiled_for is not None
+        return is_part and self.layout.groups > 1
+
+    def _shared(self, variable: Variable, name: str) -> str:
+        """The name of a stream, the same for all workers that take part in it, and for no others."""
+        group = f"/group_{self.layout.group}" if self._is_of_group(variable) else ""
+        return f"{self.step}/{name}{group}"
 
     def _value(self, prefix: str, need: _Need) -> None:
         variable, owner = self.owners[need.handle]
-        shared = f"{self.step}/{variable.name}"
+        shared = self._shared(variable, variable.name)
         stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, BEFORE_GRADIENTS + need.depth)
         if owner != self.layout.rank:
             received = stream.take("value", "receive", [variable.dtype], owner)
@@ -117,12 +129,14 @@ class _Rewriting:
             self.effects.append(received)  # even if no node needs it: each message must be received
             return
         value = self.nodes.add("ReadVariableOp", f"{prefix}/read", [need.handle], dtype=variable.dtype)
-        self.effects.append(stream.broadcast("value", "send", [value], [variable.dtype], (), self._others(owner)))
+        self.effects.append(
+            stream.broadcast("value", "send", [value], [variable.dtype], (), self._others(variable, owner))
+        )
         self.read.setdefault(need.handle, []).append(value)
 
     def _rows(self, prefix: str, lookup: CommonLookup) -> None:
-        _, owner = self.owners[lookup.handle]
-        shared = f"{self.step}/{lookup.node.name}"
+        variable, owner = self.owners[lookup.handle]
+        shared = self._shared(variable, lookup.node.name)
         priority = BEFORE_GRADIENTS + lookup.depth
         stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, priority)
         if owner != self.layout.rank:
@@ -130,7 +144,7 @@ class _Rewriting:
             self.effects += asked, rows
             self.rows[lookup.node.name] = rows
             return
-        for rank, (found, sent) in answer(self.nodes, stream, lookup, self._others(owner)).items():
+        for rank, (found, sent) in answer(self.nodes, stream, lookup, self._others(variable, owner)).items():
             self.read.setdefault(lookup.handle, []).append(found)
             self.effects.append(sent)
             self.outstanding_sends.setdefault(rank, []).append(sent)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from autodist.errors import StrategyError
-from autodist.graph import Role, ShardOrigin, TrainingGraph, UpdateRegions, Variable
+from autodist.graph import Role, ShardOrigin, TrainingGraph, Variable
 from autodist.kernels._base import Fact, Preparation
 from autodist.kernels.shard._variable_sharding import ShardedVariable, VariableSharding
 from autodist.strategies import Strategy, VariableConfig, num_shards, shard_slices
@@ -38,15 +38,14 @@ def _partitioned(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGrap
     cut_configs = [config for config in strategy.variables if config.partition is not None]
     if not cut_configs:
         return graph, strategy
-    regions = graph.update_regions
     tiled = _tiled(cut_configs)
     cuts = {
-        config.variable: _cut(number, regions, config, is_tiled=config.variable in tiled)
+        config.variable: _cut(number, graph, config, is_tiled=config.variable in tiled)
         for number, config in enumerate(c for c in cut_configs if num_shards(c.partition) > 1)
     }
     trainable = {variable.name for variable in graph.trainable}
     configs = [c for config in strategy.variables for c in _configs(config) if config.variable in trainable]
-    cutting = VariableSharding(regions.analysis, tuple(cuts.values()))
+    cutting = VariableSharding(graph.analysis, tuple(cuts.values()))
     effects = cutting.effects(graph.effects)
     lines = {new: graph.lines[old] for new, old in effects if old in graph.lines}
     prepared = replace(
@@ -59,7 +58,8 @@ def _partitioned(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGrap
     return prepared, replace(strategy, variables=tuple(configs))
 
 
-def _cut(number: int, regions: UpdateRegions, config: VariableConfig, *, is_tiled: bool) -> ShardedVariable:
+def _cut(number: int, graph: TrainingGraph, config: VariableConfig, *, is_tiled: bool) -> ShardedVariable:
+    regions = graph.tile_regions if is_tiled else graph.update_regions
     region = regions.of(config.variable)
     if region.obstacles:
         raise StrategyError(
@@ -110,7 +110,7 @@ def _variables(
 def _shard(variable: Variable, cut: ShardedVariable, shard: int, tiled_for: int | None) -> Variable:
     """A shard of a variable, or of one of its slots."""
     owner = cut.region.variable
-    together = range(len(cut.shards)) if cut.region.observers else (shard,)
+    together = range(len(cut.shards)) if cut.region.observers and not cut.is_tiled else (shard,)
     names = tuple(shard_name(owner.name, k) for k in together)
     part = cut.shards[shard]
     return replace(

@@ -27,6 +27,7 @@ from autodist.graph import (
     tensor_shape,
 )
 from autodist.graph.operators import Asks, meaning
+from autodist.kernels.shard._numbers_of_parts import of_all_parts, of_part
 from autodist.kernels.shard._shard_rows import RowsByShard, ShardBounds, join, look_up, with_shape
 from autodist.strategies import ShardSlice
 
@@ -96,6 +97,7 @@ class VariableSharding:
         self.cut_of_write = {write: cut for cut in cuts for write in cut.region.writes}
         marked = (parse_mark(node.attr[MARK].s) for node in self.nodes.values() if MARK in node.attr)
         self.next_mark = 1 + max((mark.gradient for mark in marked), default=-1)
+        self.numbers = frozenset(name for cut in cuts for name in cut.region.numbers)
         self.copied = {(cut.number, name) for cut in cuts for name in cut.region.domains}
         self.sliced: dict[tuple[int, int, str], str] = {}
 
@@ -109,6 +111,8 @@ class VariableSharding:
             for shard in range(len(cut.shards)):
                 for name in cut.region.domains:
                     self._emit_copy(cut, shard, name)
+            for name in cut.region.numbers:
+                self._emit_number(cut, self.nodes[name])
         graph_def = self.out.finish()
         strip_missing_colocation(graph_def)
         return graph_def
@@ -165,7 +169,7 @@ class VariableSharding:
         if cut is not None:
             for copy in cut.copies(name) if name in self.cut_of_handle else ():
                 self._clone(node, copy)
-        elif name in self.cut_of_write:
+        elif name in self.cut_of_write or name in self.numbers:
             pass  # its copies take its place
         elif name in self.cut_of_mark:
             self._emit_mark(name, node)
@@ -327,6 +331,14 @@ class VariableSharding:
         count = self.out.constant(f"{name}/size", [-1 if n is None else n for n in size], "int32")
         self.out.add("Slice", name, [tensor, start, count], T=dtype, Index="int32")
         return with_shape(self.out, name, size)
+
+    def _emit_number(self, cut: ShardedVariable, node: Any) -> None:
+        for shard in range(len(cut.shards)):
+            self._emit_copy(cut, shard, node.name)
+            of_part(self.out, node)
+        variable, given = cut.region.variable.name, tensor_shape(self.nodes, node.input[0])
+        dtype = tensor_dtype(self.nodes, node.name)
+        of_all_parts(self.out, node, variable, cut.copies(node.name), given or (), dtype)
 
     # The parts: copies of the update -------------------------------------------------------------------------------
 

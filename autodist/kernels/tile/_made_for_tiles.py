@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from autodist.graph import TrainingGraph
+from autodist.graph import TrainingGraph, in_parts
 from autodist.graph.layouts import step_for_tiles
 from autodist.kernels._base import Preparation
 from autodist.strategies import Strategy, tiled_dims
@@ -24,4 +24,4 @@ class MadeForTiles(Preparation):
         examples = max(c.synchronizer.tiled_for or 0 for c in strategy.variables if c.variable in dims)
         groups = strategy.groups_of_replicas
         parts = len(strategy.graph.replicas) // groups
-        return step_for_tiles(graph, dims, parts, examples // groups), strategy
+        return step_for_tiles(in_parts(graph, dims), dims, parts, examples // groups), strategy

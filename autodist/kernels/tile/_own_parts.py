@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from autodist.errors import StrategyError
-from autodist.graph import data_inputs, node_of
+from autodist.graph import data_inputs, node_of, shape_of, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._synchronizers import given_to
 from autodist.kernels.replicate import ROWS_POINT, with_layers
+from autodist.kernels.shard import OF_PARTS, SHAPE_OF_PARTS, shard_name
 from autodist.strategies import Strategy, Synchronizer, TileSynchronizer
 
 
@@ -44,6 +45,8 @@ class OwnParts(Kernel):
         if not away:
             return graph
         own = {v.handle for v in parts if v.name in placement} - away.keys()
+        if placement:
+            graph = _with_numbers_of_all(graph, ranks)
         graph = _without(graph, away, is_trained=bool(placement))
         return _with_begin_and_end(graph, own) if placement else graph
 
@@ -57,6 +60,30 @@ class OwnParts(Kernel):
             if found is not None:
                 placement[variable.name] = graph.layout.tf_device(found.home_in(graph.layout.group))
         return placement
+
+
+def _with_numbers_of_all(graph: DistributedGraph, ranks: Mapping[str, int]) -> DistributedGraph:
+    """The step in which workers meet where a number of all parts of a variable is made of those that they have.
+
+    Args:
+        graph: The step.
+        ranks: By part, the worker that has it.
+    """
+    layout, editor, points = graph.layout, graph.edit(), []
+    for name, node in graph.nodes.items():
+        if OF_PARTS not in node.attr:
+            continue
+        made, variable = graph.nodes[node_of(node.input[0])], node.attr[OF_PARTS].s.decode()
+        parts = data_inputs(made)
+        own = [tensor for k, tensor in enumerate(parts) if ranks[shard_name(variable, k)] == layout.rank]
+        if len(own) < len(parts):
+            editor.set_inputs(made.name, [*own, *(tensor for tensor in made.input if tensor.startswith("^"))])
+            editor[made.name].attr["N"].i = len(own)
+            combine = Combine.SUM if made.op == "AddN" else Combine.CONCAT
+            shape = shape_of(node.attr[SHAPE_OF_PARTS].shape) if combine is Combine.SUM else None
+            dtype, members = tensor_dtype(graph.nodes, name), None if layout.groups == 1 else layout.members
+            points.append(SyncPoint(name, None, combine, (made.name,), (name,), (dtype,), (shape,), members=members))
+    return graph.edited(editor).replace(points=(*graph.points, *points)) if points else graph
 
 
 def _with_begin_and_end(graph: DistributedGraph, handles: set[str]) -> DistributedGraph:
@@ -74,7 +101,10 @@ def _with_begin_and_end(graph: DistributedGraph, handles: set[str]) -> Distribut
     synced = editor.identity("autodist/synced/changed", local, "float32")
     changed = SyncPoint("changed", None, Combine.SUM, (local,), (synced,), ("float32",), ((),))
     graph = graph.edited(editor, effects=(*graph.effects, synced))
-    return graph.replace(points=with_layers(graph.index, [*graph.points, changed]))
+    # The end awaits nearly all: small ones that nothing else awaits travel together.
+    awaited = {point.name: point.awaited for point in with_layers(graph.index, graph.points)}
+    points = with_layers(graph.index, [*graph.points, changed])
+    return graph.replace(points=tuple(replace(p, awaited=awaited.get(p.name, p.awaited)) for p in points))
 
 
 def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool) -> DistributedGraph:

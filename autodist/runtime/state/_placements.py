@@ -167,6 +167,8 @@ def _slots(config: VariableConfig, graph: TrainingGraph) -> list[str]:
     if len(config.shards) == 1:
         return []
     shape = graph.variable(config.variable).shape
+    if config.synchronizer.tiled_for is not None:
+        graph = graph.in_parts
     return [slot.name for slot in graph.slots_of(config.variable) if slot.shape == shape]
 
 

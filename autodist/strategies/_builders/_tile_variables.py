@@ -11,7 +11,7 @@ from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._builders._collectives import carrier_of, chunks, grouped, in_backward_order
 from autodist.strategies._builders._encoded_variables import encoder
-from autodist.strategies._builders._partitions import can_cut, only_updates, split
+from autodist.strategies._builders._partitions import can_cut, split
 from autodist.strategies._strategy import Communicator, ShardConfig, VariableConfig
 from autodist.strategies.synchronizers import AllReduceSynchronizer, TileSynchronizer
 
@@ -35,7 +35,9 @@ def can_tile(graph: TrainingGraph, variable: str, dim: int, parts: int) -> bool:
     """
     found = graph.variable(variable)
     fits = dim < len(found.shape) and found.shape[dim] >= parts
-    return fits and parts > 1 and can_cut(graph, found, dim) and only_updates(graph, found)
+    if not fits or parts < 2:
+        return False
+    return can_cut(graph, found, dim) if graph.graph_def is None else why_whole(graph, variable) is None
 
 
 def why_whole(graph: TrainingGraph, variable: str) -> str | None:
@@ -47,7 +49,7 @@ def why_whole(graph: TrainingGraph, variable: str) -> str | None:
     """
     if graph.graph_def is None:  # the graph is only described, for planning
         return None
-    region = graph.update_regions.of(variable)
+    region = graph.in_parts.tile_regions.of(variable)
     return str(region.obstacles[0]) if region.obstacles else region.outside_use
 
 

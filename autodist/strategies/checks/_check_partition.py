@@ -26,7 +26,9 @@ def partitions(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> 
         if not problems and num_shards(config.partition) > 1:
             yield from _taken_names(config, graph, like_shards)
             if graph.graph_def is not None:  # without nodes, the graph is only described, for planning
-                yield from _not_separable(config, graph.update_regions.of(config.variable))
+                is_tiled = config.synchronizer.tiled_for is not None
+                regions = graph.in_parts.tile_regions if is_tiled else graph.update_regions
+                yield from _not_separable(config, regions.of(config.variable))
 
 
 def _misfits(config: VariableConfig, variable: Variable) -> Iterator[Problem]:

@@ -97,14 +97,19 @@ def _that_fit(fits: Callable[[Carrier], object]) -> str:
 def _coupled(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     reason = "their updates share a norm, a branch or a slot, so they are computed in one place"
     given: dict[str, list[Synchronizer]] = {}
+    tiled = {name for name, synchronizer in strategy.synchronizers if synchronizer.tiled_for is not None}
     for name, synchronizer in strategy.synchronizers:
-        if synchronizer.tiled_for is None:  # tiles of coupled variables are refused anyway, as partitions
+        if name not in tiled:
             given.setdefault(name, []).append(synchronizer)
     for unit in coupled_units(graph):
         members = [(s, v.name) for v in unit for s in given.get(v.name, ()) if len(unit) > 1]
         destinations = [(s.home, name) for s, name in members if s.home is not None]
         kinds = [(s.type, name) for s, name in members if destinations]  # all others keep variables on every worker
         yield from differing("synchronizer of coupled variables", kinds, "one kind for all of them", reason)
+        for home, name in destinations if any(v.name in tiled for v in unit) else ():
+            beside = next(v.name for v in unit if v.name in tiled)
+            why = f"its update shares a norm, a branch or a slot with that of `{beside}`, of which replicas have parts"
+            yield Problem(name, "destination", f"{home!r}", "none: every worker has to have it", why)
         yield from differing("destination of coupled variables", destinations, "one device for all of them", reason)
 
 
