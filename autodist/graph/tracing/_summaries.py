@@ -7,6 +7,7 @@ several times.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,6 +90,8 @@ class Summaries:
             self._begin()
             return self._beside(step(*tensors))
 
+        # TensorFlow names what is fed by the names of arguments.
+        returning.__signature__ = inspect.signature(step)  # type: ignore[attr-defined]
         return returning
 
     def result(self, structure: Any) -> Any:
