@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from autodist.coordination import Worker
-from autodist.errors import FixedRowsError
+from autodist.errors import CaptureError, FixedRowsError
 from autodist.garbage import old_objects_stay
 from autodist.graph import CapturedStep, NoGradientError, draws_by_kernels
 from autodist.resource_spec import ResourceSpec
@@ -260,6 +260,8 @@ class Engine:
             self._plain.check_asks_no_rows(captured)
         if captured.reason is not None:
             self._fixed[key] = captured.reason
+        if arguments.whole is not None and draws_by_kernels(captured.graph):
+            raise CaptureError("it draws random numbers by kernels, which would start again for each width of padding")
         if not arguments.has_open_rows and draws_by_kernels(captured.graph):
             self._drawing.add(key)
         key = self._key(function, arguments, local)

@@ -164,7 +164,8 @@ def test_parts_of_workers_own_may_have_lengths_of_their_own():
 
 def test_declared_shapes_are_those_of_dense_tensors():
     spec = {"a": tf.TensorSpec([None, 2]), "b": (tf.TensorSpec(None), tf.RaggedTensorSpec([2, None])), "c": None}
-    assert Declared.of(spec).shapes == ((None, 2), None)
+    assert Declared.of(spec).shapes == ((None, 2), None, (None,), (3,)), "values and row splits of a ragged one"
     assert Declared.of(spec).has_open_rows
+    assert not Declared.of(tf.RaggedTensorSpec([2, None])).has_open_rows, "though it has any number of values"
     assert not Declared.of(tf.TensorSpec([])).has_open_rows
     assert not Declared.of(None).has_open_rows

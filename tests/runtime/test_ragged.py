@@ -48,6 +48,60 @@ def test_losses_on_three_replicas_and_servers(name):
     compare(ragged_cases.program(ragged_cases.CASES[name], "SGD"), spec=spec, strategy="PSLoadBalancing")
 
 
+def batches_of(widths, rows=(6, 5, 6, 4, 6)):
+    """Batches of words, numbers, sparse rows and texts of one length, made by hand."""
+    random = np.random.default_rng(0)
+    for size, width in zip(rows, widths, strict=True):
+        lengths = random.integers(1, width + 1, size)
+        yield {
+            "w": tf.RaggedTensor.from_row_lengths(random.integers(0, ragged_cases.WORDS, lengths.sum()), lengths),
+            "y": random.normal(size=size),
+            "m": tf.sparse.from_dense(random.normal(size=(size, ragged_cases.WORDS))),
+            "f": tf.RaggedTensor.from_uniform_row_length(random.integers(0, ragged_cases.WORDS, 4 * size), 4),
+        }
+
+
+def by_numbers_of_rows(v, w, y, m, **_):
+    return ragged_cases.CASES["sums"](v, w=w, y=y) / ((w.shape[0] or 17) + (m.shape[0] or 17) + m.shape[1])
+
+
+def of_texts_of_one_length(v, f, y, **_):
+    found = tf.reshape(tf.gather(v["e"], f.to_tensor()), [-1, f.shape[1] * ragged_cases.WIDTH])
+    return ragged_cases.squared(v, found[:, :3] + found[:, -3:], y) / f.shape[1]
+
+
+def with_random_numbers(v, w, y, **_):
+    found = tf.ragged.map_flat_values(lambda words: tf.nn.dropout(tf.gather(v["e"], words), 0.5), w)
+    return ragged_cases.squared(v, tf.reduce_sum(found, 1), y)
+
+
+@pytest.mark.parametrize("loss", [by_numbers_of_rows, of_texts_of_one_length, with_random_numbers])
+def test_python_sees_what_it_sees_on_one_device(loss):
+    """Shapes in the step's Python code; and random numbers go on where a batch is padded to another width."""
+    compare(by_hand(loss))
+
+
+def by_hand(loss):
+    def run(scope):
+        with scope():
+            known = ragged_cases.variables()
+            learned = list(known.values())
+
+            @tf.function
+            def step(batch):
+                with tf.GradientTape() as tape:
+                    value = tf.autograph.experimental.do_not_convert(loss)(known, **batch)
+                for variable, slope in zip(learned, tape.gradient(value, learned), strict=True):
+                    if slope is not None:
+                        variable.assign_sub(0.1 * tf.convert_to_tensor(slope))
+                return value
+
+            losses = [float(step(batch)) for batch in batches_of((3, 9, 5, 2, 20))]
+        return [losses, *(v.numpy() for v in learned)]
+
+    return run
+
+
 def test_a_scope_of_workers_own_batches():
     """Elements of `ad.shard` are whole batches there as well."""
     compare(ragged_cases.program(ragged_cases.CASES["sums"]), batch="local")

@@ -120,7 +120,7 @@ class Arguments:
 
         static = dict(self.static)
         composites = dict(self.composites)
-        count = len(static) + len(self.arrays) - sum(len(found.declared) - 1 for found in composites.values())
+        count = len(static) + len(self.arrays) - sum(found.num_tensors - 1 for found in composites.values())
         structure = self.structure
         shapes = self.shapes
 
@@ -132,9 +132,9 @@ class Arguments:
                 composite = composites.get(position)
                 if composite is None:
                     return static[position] if position in static else next(remaining)
-                stop = composite.first + len(composite.declared)
-                is_open = any(size is None for shape in shapes[composite.first + 1 : stop] for size in shape)
-                return composite.packed(list(islice(remaining, len(composite.declared))), any_rows=is_open)
+                # The second tensor tells where the rows of a ragged one begin.
+                is_open = None in shapes[composite.first + 1]
+                return composite.packed(list(islice(remaining, composite.num_tensors)), any_rows=is_open)
 
             flat = list(map(leaf, range(count)))
             return tf.nest.pack_sequence_as(structure, flat)

@@ -41,15 +41,24 @@ class Composite:
         return str(type(self.spec).__name__.removesuffix("Spec"))
 
     @property
-    def declared(self) -> tuple[tuple[int | None, ...], ...]:
-        """The shapes of its dense tensors as one device traces them, where any number of rows may come."""
+    def num_tensors(self) -> int:
+        """How many dense tensors stand for it."""
+        return len(self.declared(any_rows=True))
+
+    def declared(self, *, any_rows: bool) -> tuple[tuple[int | None, ...], ...]:
+        """The shapes of its dense tensors as one device traces them.
+
+        Args:
+            any_rows: Whether that is for any number of rows.
+        """
         import tensorflow as tf
 
         if self.width is not None and self.kind == "SparseTensor":
             return (None, self.width), (None, self.width), (None,)
         if self.width is not None:
             return (None, self.width, *self.spec.shape[2:]), (None,)
-        return tuple(tuple(part.shape) for part in tf.nest.flatten(_of_any_rows(self.spec), expand_composites=True))
+        spec = _of_any_rows(self.spec) if any_rows else self.spec
+        return tuple(tuple(part.shape) for part in tf.nest.flatten(spec, expand_composites=True))
 
     def packed(self, tensors: list[Any], *, any_rows: bool) -> Any:
         """The argument, made of its dense tensors.
@@ -73,11 +82,15 @@ class Composite:
         is_value = tf.sequence_mask(lengths, self.width)
         values = [tf.boolean_mask(tensor, is_value) for tensor in dense]
         if self.kind == "RaggedTensor":
-            return tf.RaggedTensor.from_row_lengths(*values, lengths, validate=False)
+            made = tf.RaggedTensor.from_row_lengths(*values, lengths, validate=False)
+            made._set_shape(tf.TensorShape([None, *self.spec.shape[1:]]))  # rows may have one length
+            return made
         rows = tf.shape(lengths, tf.int64)[0]
         numbers = tf.broadcast_to(tf.range(rows)[:, None], tf.shape(is_value, tf.int64))
         indices = tf.stack([tf.boolean_mask(numbers, is_value), values[0]], 1)
-        return tf.SparseTensor(indices, values[1], tf.stack([rows, self.spec.shape[1]]))
+        sparse = tf.SparseTensor(indices, values[1], tf.stack([rows, self.spec.shape[1]]))
+        sparse._dense_shape_default = tf.TensorShape([lengths.shape[0], self.spec.shape[1]])
+        return sparse
 
 
 def is_composite(leaf: Any) -> bool:

@@ -25,6 +25,8 @@ class Declared:
         shapes: Per tensor, its shape with None for dims of any size; None if not even the rank is known.
         at_once: Whether these dims are open from the first call on, as where a function has a signature: its Python
             code asks for them. Else they are when calls have had two sizes, since most data has only one.
+        rows_are_open: Whether some tensor may have any number of rows, where the shapes do not tell: those of the dense
+            tensors that ragged ones consist of have any size even where there is one number of rows only.
 
     Example:
         >>> import tensorflow as tf
@@ -34,6 +36,7 @@ class Declared:
 
     shapes: tuple[tuple[int | None, ...] | None, ...] = ()
     at_once: bool = False
+    rows_are_open: bool | None = None
 
     @classmethod
     def of(cls, specs: Any, *, at_once: bool = False) -> Declared:
@@ -41,11 +44,17 @@ class Declared:
         import tensorflow as tf
 
         dense = [spec.shape for spec in dense_specs(specs) if isinstance(spec, tf.TensorSpec)]
-        return cls(tuple(None if shape.rank is None else tuple(shape.as_list()) for shape in dense), at_once)
+        shapes = tuple(None if shape.rank is None else tuple(shape.as_list()) for shape in dense)
+        kinds = tf.TensorSpec | tf.RaggedTensorSpec | tf.SparseTensorSpec
+        given = [spec.shape for spec in tf.nest.flatten(specs) if isinstance(spec, kinds)]
+        are_open = any(shape.rank is None or (shape.rank > 0 and shape[0] is None) for shape in given)
+        return cls(shapes, at_once, rows_are_open=are_open)
 
     @property
     def has_open_rows(self) -> bool:
         """Whether some tensor may have any number of rows."""
+        if self.rows_are_open is not None:
+            return self.rows_are_open
         return any(shape is None or shape[:1] == (None,) for shape in self.shapes)
 
     def open_dims(self, arrays: Sequence[Any], split: Sequence[bool]) -> Dims:

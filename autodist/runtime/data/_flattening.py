@@ -118,9 +118,12 @@ def _declared(found: _Found, declared: Declared) -> Declared:
     shapes: list[Any] = [array.shape for array in found.arrays]
     if len(declared.shapes) <= len(shapes):
         shapes[: len(declared.shapes)] = declared.shapes
+    any_rows = declared.has_open_rows
     for _, composite in found.composites:
-        shapes[composite.first : composite.first + len(composite.declared)] = composite.declared
-    return replace(declared, shapes=tuple(shapes))
+        known = composite.declared(any_rows=any_rows)
+        shapes[composite.first : composite.first + len(known)] = known
+    at_once = declared.at_once or any(composite.width is None for _, composite in found.composites)
+    return replace(declared, shapes=tuple(shapes), at_once=at_once, rows_are_open=any_rows)
 
 
 def flatten_batch(batch: Any, *, declared: Declared = NOTHING_DECLARED, pads: bool = False) -> Arguments:
