@@ -89,6 +89,8 @@ class Engine:
         """By kind of call, why its steps are for one number of rows each."""
         self._drawing: set[Any] = set()
         """Kinds of calls whose random numbers TensorFlow restarts in each trace, hence for each number of rows."""
+        self._relaxed: dict[Any, set[Any]] = {}
+        """The traces of functions that draw such numbers."""
         self._scope = scope
         is_alone = worker.world_size == 1 and self.num_replicas == 1
         self._plain = PlainSteps(worker, is_allowed=is_alone and not self.captures_all and recorder is None)
@@ -262,8 +264,10 @@ class Engine:
             self._fixed[key] = captured.reason
         if arguments.whole is not None and draws_by_kernels(captured.graph):
             raise CaptureError("it draws random numbers by kernels, which would start again for each width of padding")
-        if not arguments.has_open_rows and draws_by_kernels(captured.graph):
-            self._drawing.add(key)
+        if draws_by_kernels(captured.graph):
+            self._splits.check_traced_once(function, arguments)
+            self._drawing.update(() if arguments.has_open_rows else (key,))
+            self._note_drawing(function, arguments, self._key(function, arguments, local))
         key = self._key(function, arguments, local)
         has_batch = captured.graph.has_batch or self.num_replicas == 1
         step = self._compiled(captured, arguments, local) if has_batch else self._compiler.compile_alike(captured)
@@ -273,6 +277,18 @@ class Engine:
             roles = {v.name: v.role.value for v in captured.graph.variables}
             self._recorder.add_variables(captured.handles, roles)
         return step
+
+    def _note_drawing(self, function: Callable[..., Any], arguments: Arguments, key: Any) -> None:
+        """Refuse a third trace of a step whose random numbers go on in the second one where TensorFlow runs it."""
+        traces = self._relaxed.setdefault(function, set())
+        traces.add(key)
+        if arguments.declared.relaxes and len(traces) > 2:
+            raise CaptureError(
+                "the step draws random numbers by kernels, which begin again in each trace, and has "
+                "`reduce_retracing`, so that one device traces it for any shape from the second one on",
+                hint="give it an `input_signature` instead, or draw by `tf.random.Generator`, which keeps its state "
+                "in a variable",
+            )
 
     def _key(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> Any:
         """The key that calls of one compiled step share: with their number of rows, if it is for one number only."""

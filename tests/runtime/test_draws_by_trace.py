@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autodist.errors import CaptureError
+
 from .programs import assert_same, run_distributed
 
 
@@ -41,6 +43,14 @@ def test_each_number_of_rows_has_its_own_numbers():
 
 def test_one_trace_for_any_number_of_rows_goes_on():
     assert_same(noisy([10, 6, 10], input_signature=[tf.TensorSpec([None, 6])]))
+
+
+def test_a_trace_that_tensorflow_relaxes():
+    """Two shapes have two traces, as on one device; others share the second one there."""
+    assert_same(noisy([10, 6, 10, 6], reduce_retracing=True))
+    with pytest.raises(CaptureError, match="has `reduce_retracing`") as raised:
+        run_distributed(noisy([10, 6, 3], reduce_retracing=True))
+    assert "`input_signature`" in raised.value.hint
 
 
 class NoisyInTests(keras.Model):

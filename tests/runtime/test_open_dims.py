@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras import layers
 
 import autodist
+from autodist.errors import CaptureError
 from autodist.runtime.data import ArgumentSplits, Declared, LocalArray, flatten
 
 from .programs import run_distributed, run_plain
@@ -43,6 +44,32 @@ def convolved(embedded):
     return layers.Dense(2)(layers.Dropout(0.3, seed=4)(pooled)), LABELS
 
 
+class DropoutByKernels(layers.Layer):
+    def call(self, x, training=False):
+        return tf.nn.dropout(x, 0.3) if training else x
+
+
+def dropped_by_kernels(embedded):
+    """Random numbers that begin again in each trace."""
+    pooled = layers.GlobalMaxPooling1D()(DropoutByKernels()(embedded))
+    return layers.Dense(2)(pooled), LABELS
+
+
+class ByLength(layers.Layer):
+    """Does something else with long sequences: a step for which replicas trace each length."""
+
+    def call(self, x):
+        x = tf.nn.dropout(x, 0.3)
+        return tf.cond(tf.shape(x)[1] > 4, lambda: 2 * x, lambda: x)
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+def dropped_by_length(embedded):
+    return layers.Dense(2)(layers.GlobalMaxPooling1D()(ByLength()(embedded))), LABELS
+
+
 def fitted(scope, body, *, evaluates=True):
     with scope() as ad:
         words = keras.Input([None], dtype="int64")
@@ -63,7 +90,7 @@ ONE = {"spec": autodist.ResourceSpec.local()}
 
 @pytest.mark.parametrize(("body", "options", "traces"), [
     (recurrent, ONE, 2), (attentive, ONE, 2), (convolved, ONE, 2), (recurrent, {}, 2), (convolved, {}, 2),
-    (attentive, {}, 2),
+    (attentive, {}, 2), (dropped_by_kernels, ONE, 1), (dropped_by_kernels, {}, 1),
 ])  # fmt: skip
 def test_batches_of_all_lengths(body, options, traces):
     expected, _ = run_plain(lambda scope: fitted(scope, body))
@@ -71,6 +98,12 @@ def test_batches_of_all_lengths(body, options, traces):
     assert traced == traces
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
+
+
+def test_random_numbers_that_begin_again_in_each_trace():
+    with pytest.raises(CaptureError, match="draws random numbers by kernels, which begin again in each") as raised:
+        run_distributed(lambda scope: fitted(scope, dropped_by_length))
+    assert "keras.layers.Dropout" in raised.value.hint
 
 
 @pytest.mark.parametrize("limit", [None, 5])

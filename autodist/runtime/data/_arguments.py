@@ -78,7 +78,9 @@ class Arguments:
         """The arrays that have rows but are not split, in words."""
         found = zip(self.arrays, self.names, self.split, strict=True)
         return ", ".join(
-            f"{name} ({len(array)} rows)" for array, name, is_split in found if array.ndim and not is_split
+            dict.fromkeys(
+                f"{name} ({len(array)} rows)" for array, name, is_split in found if array.ndim and not is_split
+            )
         )
 
     @property
@@ -190,6 +192,17 @@ def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tupl
     )
 
 
+class OneTraceError(CaptureError):
+    """A step whose random numbers begin again in each trace, and which is not traced for all lengths at once."""
+
+    def __init__(self, reason: str = "batches of other lengths would have another one") -> None:
+        super().__init__(
+            f"the step draws random numbers by kernels, which begin again in each trace, and {reason}",
+            hint="draw by `keras.layers.Dropout`, `keras.random.SeedGenerator` or `tf.random.Generator`, which keep "
+            "their state in variables; or give all batches one shape",
+        )
+
+
 class ArgumentSplits:
     """Which arguments of the calls of a scope are split: those that were in the first call of the kind; and open dims.
 
@@ -205,6 +218,8 @@ class ArgumentSplits:
         """The arguments that it has warned of."""
         self._not_shared: set[Any] = set()
         """The steps that can't share ragged or sparse batches."""
+        self._one_trace: set[Any] = set()
+        """Kinds of calls that are traced once, because of their random numbers."""
         self._found: dict[Any, tuple[bool, ...]] = {}
         self._open = OpenDims()
         self._apart: set[Any] = set()
@@ -256,6 +271,12 @@ class ArgumentSplits:
         """
         try:
             return self._traced(place, arguments, trace)
+        except OneTraceError:
+            if (place, arguments.kind) in self._one_trace:
+                raise
+            self._one_trace.add((place, arguments.kind))
+            self._open.open_at_once(((place, arguments.kind), arguments.split))
+            return self._traced(place, self.of(place, arguments), trace)
         except (CaptureError, StrategyError) as error:
             if arguments.whole is None:
                 raise
@@ -266,7 +287,8 @@ class ArgumentSplits:
     def _traced(self, place: Any, arguments: Arguments, trace: Callable[[Arguments], _Step]) -> tuple[_Step, Arguments]:
         try:
             return trace(arguments), arguments
-        except OtherLengthsError:
+        except OtherLengthsError as error:
+            self._check_traced_once(place, arguments, error)
             self._apart.add(((place, arguments.kind), *_ties(arguments.arrays, arguments.open_dims)))
             arguments = replace(arguments, open_dims=(), ties=())
             return trace(arguments), arguments
@@ -274,11 +296,31 @@ class ArgumentSplits:
             is_of_step = not isinstance(error, AutoDistError) or isinstance(error, CaptureError | StrategyError)
             if not arguments.open_dims or not is_of_step:
                 raise
+            self._check_traced_once(place, arguments, error)
             reason = getattr(error, "message", f"{type(error).__name__} while it was traced")
             _LOG.info("a step is traced for each shape of its batches, since it can't be for any: %s", reason)
         self._open.close(((place, arguments.kind), arguments.split))
         arguments = replace(arguments, open_dims=(), ties=())
         return trace(arguments), arguments
+
+    def _check_traced_once(self, place: Any, arguments: Arguments, error: Exception) -> None:
+        if (place, arguments.kind) in self._one_trace:
+            raise OneTraceError(getattr(error, "message", type(error).__name__)) from error
+
+    def check_traced_once(self, place: Any, arguments: Arguments) -> None:
+        """Check that a step which draws by kernels is traced once where it is so on one device.
+
+        Args:
+            place: As for :meth:`of`.
+            arguments: What that has returned.
+
+        Raises:
+            OneTraceError: It would be traced again for other lengths; :meth:`traced` traces it for all, if that works.
+        """
+        is_own = arguments.is_local and arguments.global_rows is None  # one device has other batches then
+        may_be_open = any(arguments.declared.open_dims(arguments.arrays, arguments.split))
+        if may_be_open and not arguments.open_dims and not is_own:
+            raise OneTraceError
 
 
 def check_is_global(arguments: Arguments, *, local: bool) -> None:

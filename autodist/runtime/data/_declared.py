@@ -25,6 +25,7 @@ class Declared:
         shapes: Per tensor, its shape with None for dims of any size; None if not even the rank is known.
         at_once: Whether these dims are open from the first call on, as where a function has a signature: its Python
             code asks for them. Else they are when calls have had two sizes, since most data has only one.
+        relaxes: Whether TensorFlow traces a call of a second shape for any shape, by `reduce_retracing`.
         rows_are_open: Whether some tensor may have any number of rows, where the shapes do not tell: those of the dense
             tensors that ragged ones consist of have any size even where there is one number of rows only.
 
@@ -36,10 +37,11 @@ class Declared:
 
     shapes: tuple[tuple[int | None, ...] | None, ...] = ()
     at_once: bool = False
+    relaxes: bool = False
     rows_are_open: bool | None = None
 
     @classmethod
-    def of(cls, specs: Any, *, at_once: bool = False) -> Declared:
+    def of(cls, specs: Any, *, at_once: bool = False, relaxes: bool = False) -> Declared:
         """The shapes of the dense tensors that these specs describe, those of ragged and sparse ones among them."""
         import tensorflow as tf
 
@@ -48,7 +50,7 @@ class Declared:
         kinds = tf.TensorSpec | tf.RaggedTensorSpec | tf.SparseTensorSpec
         given = [spec.shape for spec in tf.nest.flatten(specs) if isinstance(spec, kinds)]
         are_open = any(shape.rank is None or (shape.rank > 0 and shape[0] is None) for shape in given)
-        return cls(shapes, at_once, rows_are_open=are_open)
+        return cls(shapes, at_once, relaxes, rows_are_open=are_open)
 
     @property
     def has_open_rows(self) -> bool:
@@ -85,6 +87,7 @@ class OpenDims:
         self._first: dict[Any, tuple[tuple[int, ...], ...]] = {}
         self._open: dict[Any, Dims] = {}
         self._closed: set[Any] = set()
+        self._at_once: set[Any] = set()
 
     def of(self, kind: Any, declared: Declared, arrays: Sequence[Any], split: Sequence[bool]) -> Dims:
         """Per array of a call, the dims to trace as open; empty if there are none.
@@ -96,7 +99,7 @@ class OpenDims:
             split: Per array, whether dim 0 is the batch.
         """
         allowed = () if kind in self._closed else declared.open_dims(arrays, split)
-        if not any(allowed) or declared.at_once:
+        if not any(allowed) or declared.at_once or kind in self._at_once:
             return allowed if any(allowed) else ()
         shapes = tuple(array.shape for array in arrays)
         first = self._first.setdefault(kind, shapes)
@@ -107,6 +110,10 @@ class OpenDims:
         )
         self._open[kind] = found
         return found if any(found) else ()
+
+    def open_at_once(self, kind: Any) -> None:
+        """Trace calls of this kind with all dims open that may have any size, from now on."""
+        self._at_once.add(kind)
 
     def close(self, kind: Any) -> None:
         """Trace calls of this kind for each shape from now on."""

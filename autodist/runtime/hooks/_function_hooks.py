@@ -34,7 +34,8 @@ def hook_functions(patches: Patches, engine: Engine | ReferenceEngine) -> None:
             if not others.known(function) and not others.is_other(function, args, kwargs):
                 try:
                     given = _as_declared(function, args, kwargs)
-                    declared = Declared.of(function.input_signature, at_once=True)
+                    relaxes = bool(function._reduce_retracing)
+                    declared = Declared.of(function.input_signature, at_once=True, relaxes=relaxes)
                     return engine.run(function.python_function, *given, plain, declared=declared)
                 except NoGradientError:
                     others.add(function)
