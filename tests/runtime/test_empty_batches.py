@@ -105,3 +105,30 @@ def test_what_a_replica_without_examples_computes_counts_for_nothing():
     np.testing.assert_allclose(two, one, rtol=1e-5)
     assert np.isfinite(two).all()
     assert not np.allclose(two, 1.0)
+
+
+@pytest.mark.parametrize("meet", [False, True])
+def test_arguments_with_a_dim_of_size_0(meet):
+    """Features that an experiment leaves out; where examples meet, replicas share the batch tensor by tensor."""
+
+    def program(scope):
+        with scope():
+            w = tf.Variable(tf.ones([FEATURES, 1]))
+
+            @tf.function
+            def step(x, others, y):
+                with tf.GradientTape() as tape:
+                    found = tf.concat([x, tf.reduce_sum(others, 2)[:, :0]], 1) @ w
+                    loss = tf.reduce_mean((found - y - (tf.reduce_mean(found) if meet else 0.0)) ** 2)
+                w.assign_sub(0.1 * tape.gradient(loss, w))
+                return loss
+
+            none = np.zeros([8, 3, 0], "float32")
+            losses = [float(step(X[k : k + 8], none, Y[k : k + 8])) for k in range(0, 24, 8)]
+            losses.append(float(step(X[:1], none[:1], Y[:1])))
+        return losses, w.numpy()
+
+    (expected, before), (found, after) = run_plain(program), run_distributed(program)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(after, before, rtol=1e-5)
+    assert np.ptp(after) > 1e-3

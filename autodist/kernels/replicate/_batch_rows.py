@@ -172,3 +172,8 @@ class BatchRows:
         self._scaled_before.add(name)
         factor = self._out.constant(f"{name}/by", by, "int32")
         return self._out.add("Mul", name, [number, factor], T="int32")
+
+
+def sizes_without_rows(shape: Any) -> list[int]:
+    """The sizes of an array without rows, for an argument of a step with this shape; unknown dims are 1."""
+    return [0, *(1 if dim.size < 0 else int(dim.size) for dim in shape.dim[1:])]

@@ -22,7 +22,7 @@ from autodist.graph import (
     tensor_shape,
 )
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
-from autodist.kernels.replicate._batch_rows import FirstRows
+from autodist.kernels.replicate._batch_rows import FirstRows, sizes_without_rows
 from autodist.kernels.replicate._constant_parts import has_constant_part, linear_inputs
 from autodist.kernels.replicate._demand import NodeDemand
 from autodist.kernels.replicate._same_batches import compare_batches
@@ -139,8 +139,7 @@ class ReplicaJoins:
         dtype, shape = tensor_dtype(self.analysis.nodes, name), placeholder.attr["shape"].shape
         # It is fed only where it is needed. TensorFlow's optimizer may make nodes wait for the feed that replaces the
         # borrowed rows, and then computes these too: so there is always a default, without rows.
-        sizes = [0, *(max(1, dim.size) for dim in shape.dim[1:])]
-        none = self.out.constant(f"autodist/borrowed/{name}/none", np.zeros(sizes), dtype)
+        none = self.out.constant(f"autodist/borrowed/{name}/none", np.zeros(sizes_without_rows(shape)), dtype)
         example = self.out.add("PlaceholderWithDefault", f"autodist/borrowed/{name}", [none], dtype=dtype)
         self.out.nodes[-1].attr["shape"].shape.CopyFrom(shape)
         begin = self.out.constant(f"{example}/begin", [0], "int32")

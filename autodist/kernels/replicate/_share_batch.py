@@ -41,7 +41,7 @@ from autodist.graph.layouts import (
 )
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels.replicate._adapted import adapt, open_rows, pass_on
-from autodist.kernels.replicate._batch_rows import BatchRows
+from autodist.kernels.replicate._batch_rows import BatchRows, sizes_without_rows
 from autodist.kernels.replicate._counter_based import CounterBasedRandom
 from autodist.kernels.replicate._exchange import Exchanges
 from autodist.kernels.replicate._filled_functions import fill_functions
@@ -160,8 +160,7 @@ class _Builder:
     def _given(self, node: Any, replica: int) -> str:
         """The feed of a replica, or no rows where it has none: it takes no rows of a borrowed example."""
         dtype, name = tensor_dtype(self.nodes, node.name), f"autodist/given/replica_{replica}/{node.name}"
-        sizes = [0, *(max(1, dim.size) for dim in node.attr["shape"].shape.dim[1:])]
-        none = self.out.constant(f"{name}/none", np.zeros(sizes), dtype)
+        none = self.out.constant(f"{name}/none", np.zeros(sizes_without_rows(node.attr["shape"].shape)), dtype)
         given = self._copied(node, name, self.layout.replica_device(replica), [none])
         given.op = "PlaceholderWithDefault"
         given.attr["shape"].shape.dim[0].size = -1  # also in a step for one number of rows: the replica has fewer
