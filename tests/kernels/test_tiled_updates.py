@@ -22,6 +22,7 @@ TWO = ResourceSpec(tuple(Host(name, name) for name in "ab"))
 COLUMNS = "Tiled(dims=['*/kernel=1', '*/bias=whole'])"
 ROWS = "Tiled(dims=['*/kernel=0', '*/bias=0', '*table*=0'])"
 GROUPS = "Tiled(dims=['*/kernel=0', '*/bias=0'], groups=2)"
+BY_BOTH = [COLUMNS, pytest.param(ROWS, marks=pytest.mark.slow)]
 WIDE = 64
 
 
@@ -135,7 +136,7 @@ OTHERS = {  # without which weights would be others
 
 @pytest.mark.parametrize(
     ("strategy", "spec"),
-    [(COLUMNS, TWO), (ROWS, TWO), pytest.param(GROUPS, FOUR, marks=pytest.mark.slow)],
+    [(COLUMNS, TWO), *(pytest.param(*given, marks=pytest.mark.slow) for given in ((ROWS, TWO), (GROUPS, FOUR)))],
     ids=["columns", "rows", "groups"],
 )
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -165,7 +166,7 @@ def test_each_replica_updates_its_parts(name, strategy, spec):
         assert max(others) > 1e-3
 
 
-@pytest.mark.parametrize("strategy", [COLUMNS, ROWS], ids=["columns", "rows"])
+@pytest.mark.parametrize("strategy", BY_BOTH, ids=["columns", "rows"])
 def test_a_gradient_that_is_not_finite_anywhere_halves_the_scale_everywhere(strategy):
     """Only one element of one example is too large."""
     keras.utils.set_random_seed(0)
@@ -235,7 +236,7 @@ def by_norms(variables, gradients):
     return []
 
 
-@pytest.mark.parametrize("strategy", [COLUMNS, ROWS], ids=["columns", "rows"])
+@pytest.mark.parametrize("strategy", BY_BOTH, ids=["columns", "rows"])
 @pytest.mark.parametrize("update", [by_global_norm, by_norm, by_largest, by_norms], ids=lambda found: found.__name__)
 def test_updates_of_ones_own_with_numbers_of_all_gradients(update, strategy):
     variables = plain()
@@ -333,7 +334,7 @@ def by_turns(counter):
     return update
 
 
-@pytest.mark.parametrize("strategy", [COLUMNS, ROWS], ids=["columns", "rows"])
+@pytest.mark.parametrize("strategy", BY_BOTH, ids=["columns", "rows"])
 def test_branches_that_change_variables(strategy):
     variables, counter = plain(), tf.Variable(0, name="counter")
     step, numbers = step_of(by_turns(counter), variables), np.random.default_rng(1)

@@ -5,6 +5,7 @@ They have words `w`, words to predict `t`, texts `s`, vectors `x`, sparse rows `
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -301,6 +302,8 @@ def program(loss, optimizer="Adam"):
     """Training by a loss."""
     import keras
 
+    given = [name for name in ("w", "s", "t", "x", "m", "y") if name in inspect.signature(loss).parameters]
+
     def run(scope):
         with scope() as ad:
             known = variables()
@@ -318,7 +321,8 @@ def program(loss, optimizer="Adam"):
                 steps.apply_gradients(zip(slopes, learned, strict=True))
                 return value
 
-            losses = [float(step(batch)) for batch in (ad.shard(data()) if ad else data())]
+            batches = data().map(lambda batch: {name: batch[name] for name in given})
+            losses = [float(step(batch)) for batch in (ad.shard(batches) if ad else batches)]
         return [losses, *(v.numpy() for v in learned)]
 
     return run

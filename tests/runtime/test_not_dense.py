@@ -27,6 +27,9 @@ SPARSE = scipy.sparse.csr_matrix(X)
 RAGGED = tf.RaggedTensor.from_row_lengths(tf.range(32) % 6, [1, 3] * 8)
 
 
+BOTH = ["AllReduce", pytest.param("PSLoadBalancing", marks=pytest.mark.slow)]
+
+
 class Dense(keras.utils.PyDataset):
     """Makes one batch at a time dense."""
 
@@ -72,7 +75,7 @@ class OfTexts(keras.Model):
         return self.head(self.pooled(texts))
 
 
-@pytest.mark.parametrize("strategy", ["AllReduce", "PSLoadBalancing"])
+@pytest.mark.parametrize("strategy", BOTH)
 @pytest.mark.parametrize("kind", ["scipy", "sparse", "sparse dataset", "ragged", "ragged dataset"])
 def test_fit_of_what_is_not_dense(kind, strategy, caplog):
     """`fit`, `evaluate` and `predict`; the last batch is smaller."""
@@ -104,7 +107,7 @@ def test_one_batch_at_a_time_made_dense():
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-@pytest.mark.parametrize("strategy", ["AllReduce", "PSLoadBalancing"])
+@pytest.mark.parametrize("strategy", BOTH)
 @pytest.mark.parametrize("sharded", [True, False])
 def test_steps_of_what_is_not_dense(sharded, strategy, caplog):
     """Own steps: ragged in two ways, sparse, given back; numbers of rows and values that differ from batch to batch."""

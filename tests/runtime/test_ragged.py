@@ -21,7 +21,15 @@ def compare(program, **options):
     assert any(np.abs(one - other).max() > 1e-3 for one, other in zip(start, found[1:], strict=True))
 
 
-@pytest.mark.parametrize("name", ragged_cases.CASES)
+QUICK = (
+    "sums", "means_of_lengths", "made_dense", "attention_between_words", "words_to_predict_by_example", "vectors",
+    "sparse_rows_and_more", "sparse_rows_that_meet", "hashed_texts", "in_batch_negatives", "both_texts",
+    "words_that_are_even", "safe_bags", "each_text_by_itself",
+)  # fmt: skip
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ragged_cases.CASES if name not in QUICK]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
 def test_losses(name, caplog):
     caplog.set_level("INFO", "autodist")
     compare(ragged_cases.program(ragged_cases.CASES[name]))

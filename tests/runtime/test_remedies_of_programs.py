@@ -11,7 +11,7 @@ import tensorflow as tf
 from certify.partitioned.strategies import InParts
 
 import autodist
-from autodist.errors import CaptureError, StrategyError, UsageError
+from autodist.errors import CaptureError, StrategyError
 from autodist.strategies import PS, AllReduce, PSSynchronizer, Strategy, StrategyBuilder
 
 from .programs import TWO
@@ -179,41 +179,6 @@ def test_what_sessions_take_instead(build):
     one, two = in_a_session(build, 1), in_a_session(build, 2)
     np.testing.assert_allclose(two, one, rtol=1e-5)
     assert not np.allclose(two[-4:], 1.0)
-
-
-def over(ad, dataset, computed):
-    weight, optimizer = variable(6, 1), keras.optimizers.SGD(0.1)
-
-    @ad.function
-    def step(x, y):
-        with tf.GradientTape() as tape:
-            loss = square(computed(weight, x) - y)
-        optimizer.apply_gradients([(tape.gradient(loss, weight), weight)])
-        return loss
-
-    return weight, [step(*batch) for batch in dataset]
-
-
-RAGGED = tf.RaggedTensor.from_row_lengths(tf.range(48) % 6, [1, 3] * 12)
-
-
-@pytest.mark.parametrize(
-    ("tensor", "dense", "computed"),
-    [
-        (RAGGED, lambda x, y: (x.to_tensor(), y), lambda w, x: tf.reduce_sum(tf.gather(w, x), axis=1)),
-        (
-            tf.sparse.from_dense(np.pad(X, ((0, 0), (0, 2)))),
-            lambda x, y: (tf.sparse.to_dense(x), y),
-            lambda w, x: x @ w,
-        ),
-    ],
-    ids=["ragged", "sparse"],
-)
-def test_batches_that_are_not_dense_in_a_loop(tensor, dense, computed):
-    dataset = batches(tensor, Y)
-    with pytest.raises(UsageError, match=r"a batch is made of dense tensors"):
-        found_by(over, dataset, computed, strategy="AllReduce")
-    assert_trains(over, dataset.map(dense), computed, strategy="AllReduce")
 
 
 def test_what_a_step_may_return():
