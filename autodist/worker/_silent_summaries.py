@@ -7,6 +7,7 @@ what is wrong with a call is told by all of them.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -15,18 +16,6 @@ from autodist.after_import import after_import
 
 _NOWHERE = object()
 """Stands for the handle of a writer."""
-_TAKING_WRITERS = (
-    "close_summary_writer",
-    "flush_summary_writer",
-    "import_event",
-    "write_audio_summary",
-    "write_graph_summary",
-    "write_histogram_summary",
-    "write_image_summary",
-    "write_raw_proto_summary",
-    "write_scalar_summary",
-    "write_summary",
-)
 
 
 def silence_summaries() -> None:
@@ -37,8 +26,9 @@ def silence_summaries() -> None:
 
 def _let_nowhere_pass(module: ModuleType) -> None:
     """Have the operators do nothing for writers that write nothing."""
-    for name in _TAKING_WRITERS:
-        setattr(module, name, _silent(getattr(module, name)))
+    for name, operator in list(vars(module).items()):
+        if inspect.isfunction(operator) and next(iter(inspect.signature(operator).parameters), "") == "writer":
+            setattr(module, name, _silent(operator))
 
 
 def _silent(operator: Callable[..., Any]) -> Callable[..., Any]:

@@ -125,9 +125,10 @@ def can_be_padded(leaf: Any) -> bool:
 
     if isinstance(leaf, tf.RaggedTensor):
         return bool(leaf.ragged_rank == 1 and leaf.flat_values.shape.is_fully_defined())
-    rows, columns = (leaf.indices._numpy()[:, dim] for dim in range(2)) if leaf.shape.rank == 2 else ((), ())
-    is_matrix = leaf.shape.rank == 2 and leaf.shape.is_fully_defined()
-    return is_matrix and bool(np.all((np.diff(rows) > 0) | ((np.diff(rows) == 0) & (np.diff(columns) > 0))))
+    if leaf.shape.rank != 2 or not leaf.shape.is_fully_defined():
+        return False
+    below, right = np.diff(leaf.indices._numpy(), axis=0).T
+    return bool(np.all((below > 0) | ((below == 0) & (right > 0))))
 
 
 def padded_arrays_of(leaf: Any) -> list[np.ndarray]:
