@@ -12,7 +12,7 @@ MARK = "AUTODIST_TESTS_MARK"
 
 
 def marked(mark: str) -> list[str]:
-    """The living processes that carry the mark, this one aside."""
+    """The living processes that carry the mark, this one aside, and where in the kernel they wait."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -21,7 +21,8 @@ def marked(mark: str) -> list[str]:
                 and process.status() != psutil.STATUS_ZOMBIE
                 and process.environ().get(MARK) == mark
             ):
-                found.append(f"{process.pid} {process.cmdline()}")
+                waits_in = text_of(Path(f"/proc/{process.pid}/wchan"))
+                found.append(f"{process.pid} {process.status()} {waits_in} {process.cmdline()}")
         except psutil.Error:
             continue
     return found

@@ -254,6 +254,7 @@ run(test())
     time.sleep(delay_s)
     process.kill()
     process.communicate()
+    time.sleep(0.5)  # a child that was about to run its program has no environment to be known by for a moment
     deadline = time.monotonic() + 20
     while (marked(mark) or list(cache.glob("autodist/runs/*"))) and time.monotonic() < deadline:
         time.sleep(0.05)
