@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from autodist.errors import AutoDistError, CaptureError, OtherLengthsError, StrategyError
 from autodist.graph import Lengths
-from autodist.runtime.data._composites import Composite, refuse_parts, warn_of_composite
 from autodist.runtime.data._declared import NOTHING_DECLARED, Declared, Dims, OpenDims
+from autodist.runtime.data.composites import Composite, refuse_parts, warn_of_composite
 
 _LOG = logging.getLogger("autodist")
 _Step = TypeVar("_Step")

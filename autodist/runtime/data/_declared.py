@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from autodist.runtime.data._composites import dense_specs
+from autodist.runtime.data.composites import dense_specs
 
 Dims: TypeAlias = tuple[tuple[int, ...], ...]
 """Per array, some of its dims."""

@@ -11,17 +11,16 @@ import numpy as np
 
 from autodist.runtime.data._arguments import Arguments
 from autodist.runtime.data._batch import GlobalArray, LocalArray, WholeArray
-from autodist.runtime.data._composites import (
+from autodist.runtime.data._declared import NOTHING_DECLARED, Declared
+from autodist.runtime.data.composites import (
     Composite,
-    arrays_of,
     can_be_padded,
     form_of,
     is_composite,
-    padded_arrays_of,
     refuse_index_slices,
     refuse_parts,
+    taken_apart,
 )
-from autodist.runtime.data._declared import NOTHING_DECLARED, Declared
 
 _OF_KERAS = ("x", "y", "sample_weight")
 _Path = tuple[Any, ...]
@@ -93,9 +92,8 @@ class _Found:
 
     def add(self, position: int, leaf: Any, name: str, *, pads: bool) -> None:
         if is_composite(leaf):
-            arrays = padded_arrays_of(leaf) if pads else arrays_of(leaf)
-            width = arrays[0].shape[1] if pads else None
-            self.composites.append((position, Composite(leaf._type_spec, len(self.arrays), width)))
+            composite, arrays = taken_apart(leaf, len(self.arrays), pads=pads)
+            self.composites.append((position, composite))
         else:
             array = _as_array(leaf)
             if array is None:
@@ -122,7 +120,7 @@ def _declared(found: _Found, declared: Declared) -> Declared:
     for _, composite in found.composites:
         known = composite.declared(any_rows=any_rows)
         shapes[composite.first : composite.first + len(known)] = known
-    at_once = declared.at_once or any(composite.width is None for _, composite in found.composites)
+    at_once = declared.at_once or not all(composite.is_padded for _, composite in found.composites)
     return replace(declared, shapes=tuple(shapes), at_once=at_once, rows_are_open=any_rows)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.runtime.data._batch import GlobalArray, LocalArray, WholeArray, WorkerShares, has_parts
 from autodist.runtime.data._batch_notes import refuse_rows, warn_of_rows, with_note, without_note
-from autodist.runtime.data._composites import is_composite_spec
 from autodist.runtime.data._dataset_ends import DatasetEnds, going_on_together
 from autodist.runtime.data._dataset_structure import (
     Pipeline,
@@ -30,6 +29,7 @@ from autodist.runtime.data._elements import check_dense, which_are_batches
 from autodist.runtime.data._fingerprints import hashed_in_graph
 from autodist.runtime.data._random_maps import drawn_parts
 from autodist.runtime.data._read_apart import blocks_read, read_apart
+from autodist.runtime.data.composites import is_composite_spec
 
 _LOG = logging.getLogger("autodist")
 _UNLIKE_ROWS = "unlike rows"
