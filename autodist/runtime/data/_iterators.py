@@ -8,7 +8,7 @@ minute (``CancellationManager::StartCancel`` runs callbacks first, ``Model::Opti
 
 from __future__ import annotations
 
-import _thread
+import signal
 import threading
 import weakref
 from typing import Any
@@ -57,6 +57,7 @@ def _drop(held: list[Any]) -> None:
     try:
         thread.join(_USUAL_S)
     except KeyboardInterrupt:  # Python ignores what is raised here; the program must get it
-        again = threading.Timer(_AGAIN_S, _thread.interrupt_main)
+        # A signal, since it also wakes a program that waits by then: `_thread.interrupt_main` would not.
+        again = threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
         again.daemon = True
         again.start()
