@@ -149,8 +149,8 @@ def odd_numbers():
 @pytest.mark.parametrize(
     ("spec", "options"),
     [
-        (FOUR, ""),
-        pytest.param(ResourceSpec(tuple(Host(name, name) for name in "abc")), "", marks=pytest.mark.slow),
+        pytest.param(FOUR, "", marks=pytest.mark.slow),
+        (ResourceSpec(tuple(Host(name, name) for name in "abc")), ""),
         pytest.param(TWO_OF_TWO, "", marks=pytest.mark.slow),
         pytest.param(FOUR, ", groups=2", marks=pytest.mark.slow),
     ],

@@ -196,7 +196,7 @@ LAYERS = {
     [
         pytest.param("lstm", squares, marks=pytest.mark.slow),
         ("lstm", contrastive),
-        ("gru", contrastive),
+        pytest.param("gru", contrastive, marks=pytest.mark.slow),
         pytest.param("masked", squares, marks=pytest.mark.slow),
     ],
 )

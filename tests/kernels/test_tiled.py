@@ -72,7 +72,7 @@ def constrained():
 WIDE = 256
 MODELS = (perceptron, shared, convolutions, depthwise, transposed, transformer, recurrent, looped, constrained)
 QUICK = {(model, 0) for model in MODELS}
-UNEQUAL = {perceptron, convolutions, transformer, recurrent}
+UNEQUAL = {transformer, recurrent}
 
 
 def trained(model, optimizer, data):
@@ -140,9 +140,12 @@ PICKS = {
     "Slice": lambda x: tf.slice(x, [0, 1, 0], [-1, 3, -1]),
     "Pad": lambda x: tf.pad(x, [[0, 0], [2, 1], [0, 0]]),
 }
+QUICK_PICKS = ("range", "one", "Pad")
 
 
-@pytest.mark.parametrize("pick", PICKS)
+@pytest.mark.parametrize(
+    "pick", [pytest.param(pick, marks=() if pick in QUICK_PICKS else pytest.mark.slow) for pick in PICKS]
+)
 def test_slices_begin_where_they_did_along_dims_that_are_not_cut(pick):
     keras.utils.set_random_seed(3)
     body = [layers.Dense(WIDE, "tanh", name="one"), layers.Lambda(PICKS[pick]), layers.Dense(WIDE, "tanh", name="two")]
@@ -375,7 +378,11 @@ def test_what_can_not_be_cut_is_named_with_its_share():
     assert explain(get("AllReduce(communicator='tcp')").build(captured, spec), captured, spec).whole is None
 
 
-@pytest.mark.parametrize("build", [perceptron, convolutions, transformer], ids=lambda build: build.__name__)
+@pytest.mark.parametrize(
+    "build",
+    [perceptron, convolutions, pytest.param(transformer, marks=pytest.mark.slow)],
+    ids=lambda build: build.__name__,
+)
 def test_what_is_exchanged_is_known_before_anything_is_cut(build):
     """Costs go by it, long before a strategy is compiled."""
     keras.utils.set_random_seed(0)

@@ -73,7 +73,7 @@ TABLE, COLUMNS, HEAD = "*/embeddings=0", "*/embeddings=1", "dense*/kernel=1"
     [
         (separate, (TABLE, HEAD, "*=whole"), "adam"),
         (tied, (TABLE, "*=whole"), "sgd"),
-        (separate, (COLUMNS, HEAD, "*=whole"), "adam"),
+        pytest.param(separate, (COLUMNS, HEAD, "*=whole"), "adam", marks=pytest.mark.slow),
         pytest.param(separate, (COLUMNS, "*=whole"), "sgd", marks=pytest.mark.slow),
         pytest.param(separate, (TABLE, "*=whole"), "adam", marks=pytest.mark.slow),
         pytest.param(separate, (TABLE, HEAD), "sgd", marks=pytest.mark.slow),

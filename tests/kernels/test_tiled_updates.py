@@ -121,6 +121,7 @@ OPTIMIZERS = {
         optimizers.SGD(0.05, momentum=0.9), initial_scale=4.0, dynamic_growth_steps=2, **k
     ),
 }
+QUICK = ("global_clipnorm", "Lamb", "accumulation", "averages", "loss scale")
 OTHERS = {  # without which weights would be others
     "clipnorm": lambda made: setattr(made, "clipnorm", None),
     "global_clipnorm": lambda made: setattr(made, "global_clipnorm", None),
@@ -135,7 +136,9 @@ OTHERS = {  # without which weights would be others
     [(COLUMNS, TWO), *(pytest.param(*given, marks=pytest.mark.slow) for given in ((ROWS, TWO), (GROUPS, FOUR)))],
     ids=["columns", "rows", "groups"],
 )
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in OPTIMIZERS]
+)
 def test_each_replica_updates_its_parts(name, strategy, spec):
     keras.utils.set_random_seed(0)
     model, optimizer = perceptron(), OPTIMIZERS[name]()

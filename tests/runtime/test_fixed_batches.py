@@ -212,7 +212,11 @@ def refusal(program):
     return caught.value
 
 
-@pytest.mark.parametrize("program", REFUSED, ids=lambda program: program.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(p, marks=pytest.mark.slow if p is graph_convolution_of_edges else ()) for p in REFUSED],
+    ids=lambda program: program.__name__,
+)
 def test_what_needs_the_whole_batch_trains_as_on_one_device(program):
     check_is_of_one_device(program)
 

@@ -76,7 +76,9 @@ class OfTexts(keras.Model):
 
 
 @pytest.mark.parametrize("strategy", BOTH)
-@pytest.mark.parametrize("kind", ["scipy", "sparse", "sparse dataset", "ragged", "ragged dataset"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("scipy", marks=pytest.mark.slow), "sparse", "sparse dataset", "ragged", "ragged dataset"]
+)
 def test_fit_of_what_is_not_dense(kind, strategy, caplog):
     """`fit`, `evaluate` and `predict`; the last batch is smaller."""
     given, _, form = kind.partition(" ")
@@ -108,7 +110,7 @@ def test_one_batch_at_a_time_made_dense():
 
 
 @pytest.mark.parametrize("strategy", BOTH)
-@pytest.mark.parametrize("sharded", [True, False])
+@pytest.mark.parametrize("sharded", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_steps_of_what_is_not_dense(sharded, strategy, caplog):
     """Own steps: ragged in two ways, sparse, given back; numbers of rows and values that differ from batch to batch."""
     random = np.random.default_rng(1)
@@ -191,7 +193,7 @@ def slices(*arrays, rows):
     return tf.data.Dataset.from_tensor_slices(arrays if len(arrays) > 1 else arrays[0]).batch(rows)
 
 
-@pytest.mark.parametrize("strategy", ["AllReduce", "PSLoadBalancing"])
+@pytest.mark.parametrize("strategy", [pytest.param("AllReduce", marks=pytest.mark.slow), "PSLoadBalancing"])
 def test_steps_of_elements_with_different_numbers_of_rows(strategy):
     """Labelled and unlabelled examples; in the last elements, they happen to be as many."""
     x, others = (np.random.default_rng(k).normal(size=(size, 5)).astype("float32") for k, size in enumerate((20, 34)))
@@ -218,7 +220,7 @@ def test_steps_of_elements_with_different_numbers_of_rows(strategy):
     assert_same(program, strategy=strategy)
 
 
-@pytest.mark.parametrize("strategy", ["AllReduce", "PSLoadBalancing"])
+@pytest.mark.parametrize("strategy", BOTH)
 def test_fit_of_graphs_that_are_packed_into_one(strategy):
     """Each element has some graphs: their nodes, the graph of each node, and a label for each graph."""
     random = np.random.default_rng(3)
@@ -246,6 +248,7 @@ def test_fit_of_graphs_that_are_packed_into_one(strategy):
     assert_same(program, strategy=strategy)
 
 
+@pytest.mark.slow
 def test_only_the_last_elements_have_different_numbers_of_rows(tmp_path):
     """Two workers and servers, which have the variables by then: all workers run Keras' own step for such elements."""
     command = [sys.executable, "-m", "autodist", "run", unlike_ends.__file__, "--workers", "2"]

@@ -21,7 +21,7 @@ LITTLE_GB = 0.4
 RUN_MB = 45
 """What a run takes with a tiny model."""
 
-MOST_OF_HALF, MOST_AMONG_OTHERS = 1.4, 1.6
+MOST_OF_HALF = 1.4
 """What a worker of two may take, as a multiple of half of one device's; large updates wait for each other.
 
 While other tests keep the machine busy, more of a step's values wait to be used: up to 1.41 was seen.
@@ -171,15 +171,9 @@ def trained_on_two(directory):
     return alone, workers
 
 
+@pytest.mark.slow  # measured while no other tests run
 def test_neither_building_a_model_nor_steps_take_the_memory_of_all_of_it(tmp_path):
     alone, workers = trained_on_two(tmp_path)
     for peaks in workers:
         assert peaks["built"] < alone["built"] / 2
-        assert peaks["trained"] - RUN_MB < MOST_AMONG_OTHERS * alone["trained"] / 2
-
-
-@pytest.mark.slow  # measured while no other tests run
-def test_steps_do_not_take_the_memory_of_all_of_a_model(tmp_path):
-    alone, workers = trained_on_two(tmp_path)
-    for peaks in workers:
         assert peaks["trained"] - RUN_MB < MOST_OF_HALF * alone["trained"] / 2

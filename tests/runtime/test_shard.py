@@ -247,6 +247,7 @@ def test_datasets_of_the_service_are_refused():
     dispatcher._stop()
 
 
+@pytest.mark.slow
 def test_datasets_that_keras_makes(tmp_path):
     """Of directories of pictures and texts, and of a series."""
     for label in "ab":

@@ -34,7 +34,9 @@ def expected(tmp_path_factory):
     return directory
 
 
-@pytest.mark.parametrize(("workers", "strategy"), [(2, "AllReduce"), (3, "PSLoadBalancing")])
+@pytest.mark.parametrize(
+    ("workers", "strategy"), [(2, "AllReduce"), pytest.param(3, "PSLoadBalancing", marks=pytest.mark.slow)]
+)
 def test_summaries_of_steps_are_those_of_one_device(workers, strategy, expected, tmp_path):
     command = [sys.executable, "-m", "autodist", "run", writes_summaries.__file__, "--workers", str(workers)]
     run = subprocess.run([*command, "--strategy", strategy], cwd=tmp_path, capture_output=True, text=True, timeout=240)

@@ -26,13 +26,14 @@ def alone(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow  # in one process: tests/kernels/test_tiled_updates.py
 @pytest.mark.parametrize(
     ("workers", "strategy", "memory_gb"),
     [
         (2, "Tiled(dims=('*/kernel=1', '*/bias=0'))", None),
-        pytest.param(3, "Tiled(dims=('*/kernel=0',))", None, marks=pytest.mark.slow),
-        pytest.param(4, "Tiled(dims=('*/kernel=1', '*/bias=0'), groups=2)", None, marks=pytest.mark.slow),
-        pytest.param(2, "Tiled(dims=('*/kernel=1', '*/bias=0'))", 1.0, marks=pytest.mark.slow),
+        (3, "Tiled(dims=('*/kernel=0',))", None),
+        (4, "Tiled(dims=('*/kernel=1', '*/bias=0'), groups=2)", None),
+        (2, "Tiled(dims=('*/kernel=1', '*/bias=0'))", 1.0),
     ],
     ids=["columns", "rows", "groups", "in turn"],
 )

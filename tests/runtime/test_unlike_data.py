@@ -23,7 +23,7 @@ from autodist.runtime.data import (
 SCRIPT = Path(__file__).with_name("unlike_data.py")
 WAYS = [
     ("AllReduce(communicator='tcp')", "fit"),
-    ("PSLoadBalancing", "shard"),
+    pytest.param("PSLoadBalancing", "shard", marks=pytest.mark.slow),
     pytest.param("PSLoadBalancing", "by element", marks=pytest.mark.slow),
     pytest.param("AllReduce(communicator='collective')", "loop", marks=pytest.mark.slow),
     pytest.param("PartitionedPS", "train_on_batch", marks=pytest.mark.slow),
