@@ -6,11 +6,12 @@ import glob
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from math import prod
 from typing import Any
 
 from autodist.errors import StrategyError
+from autodist.garbage import objects_of
 from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
 
@@ -27,7 +28,8 @@ _HINTS = {
 def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
     """The strategy that the script's ``ModelParallel`` means; None if it has set none, or ``DataParallel``.
 
-    Which of its layouts fit only variables that the step does not train, or outputs of layers, is logged.
+    Which of its layouts fit only variables that the step does not train, or outputs of layers, is logged. Those of
+    variables of other models are for the steps that train these.
 
     Raises:
         StrategyError: The mesh is not that of the cluster's replicas, or the layouts name nothing; lists all of it.
@@ -44,7 +46,8 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
     names, batch = [variable.name for variable in graph.trainable], found.batch_dim_name
     layouts = {key: found._layout_map[key] for key in found._layout_map}
     idle = _idle(list(layouts), names, [variable.name for variable in graph.variables])
-    mistakes = [*_of_mesh(lengths, batch, spec), *_of_layouts(list(layouts), names, idle)]
+    known = {*idle, *_of_other_models(list(layouts), [*names, *idle])}
+    mistakes = [*_of_mesh(lengths, batch, spec), *_of_layouts(list(layouts), names, known)]
     if not mistakes:
         shapes = {v.name: (v.shape, found._layout_map[v.name]) for v in graph.trainable}
         mistakes = [
@@ -141,7 +144,18 @@ def _idle(keys: list[str], trained: list[str], names: list[str]) -> dict[str, st
     return found
 
 
-def _of_layouts(keys: list[str], names: list[str], idle: dict[str, str]) -> Iterator[str]:
+def _of_other_models(keys: list[str], names: list[str]) -> list[str]:
+    """The keys that fit none of these names but another variable of the program.
+
+    Such as one of a discriminator, while the generator's step is compiled. Nobody lists all models that a program has
+    made, so its objects are searched, and only for keys that would be mistakes.
+    """
+    missing = [key for key in keys if not any(key == name or re.fullmatch(key, name) for name in names)]
+    paths = {variable.path for variable in objects_of(sys.modules["keras"].Variable)} if missing else set()
+    return [key for key in missing if any(re.fullmatch(key, path) for path in paths)]
+
+
+def _of_layouts(keys: list[str], names: list[str], idle: Collection[str]) -> Iterator[str]:
     fitting = {name: [key for key in keys if re.fullmatch(key, name)] for name in names}
     known = ", ".join(names[:_MOST_NAMES])
     for key in keys:

@@ -9,13 +9,17 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras.distribution import DataParallel, DeviceMesh, LayoutMap, ModelParallel
 
+import autodist
 from autodist.errors import StrategyError
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._keras_distribution import tiling_of_keras
 from tests.modules import TESTS, python_path
+
+from .programs import assert_same
 
 SCRIPT = Path(__file__).with_name("mesh_script.py")
 NAMES = ("block/up/kernel", "block/up/bias", "block/down/kernel")
@@ -164,3 +168,50 @@ def test_two_axes_that_can_not_be_followed_are_said(distributed, shape, axes, ba
     distributed(found)
     with pytest.raises(StrategyError, match=said):
         tiling_of_keras(GRAPH, ResourceSpec.local(workers=int(np.prod(shape)) if len(shape) > 2 else 4))
+
+
+def adversaries(scope):
+    """A generator and a discriminator, each of which has a step that trains it alone."""
+    keras.utils.set_random_seed(1)
+    layers, entropy = keras.layers, keras.losses.BinaryCrossentropy(from_logits=True)
+
+    def perceptron(name, inputs, outputs):
+        body = [layers.Dense(16, "relu", name="up"), layers.Dense(outputs, name="down")]
+        return keras.Sequential([keras.Input((inputs,)), *body], name=name)
+
+    def training(model, loss):
+        optimizer = keras.optimizers.SGD(0.1)
+
+        @tf.function
+        def step(*given):
+            with tf.GradientTape() as tape:
+                value = loss(*given)
+            variables = model.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(value, variables), variables, strict=True))
+            return value
+
+        return step
+
+    def judged(x, is_real):
+        judgement = judge(x)
+        return entropy(tf.fill(tf.shape(judgement), float(is_real)), judgement)
+
+    with scope():
+        maker, judge = perceptron("maker", 6, 4), perceptron("judge", 4, 1)
+        judging = training(judge, lambda x, made: judged(x, True) + judged(made, False))
+        making = training(maker, lambda z: judged(maker(z), True))
+        numbers, losses = np.random.default_rng(0), []
+        for _ in range(3):
+            z, x = (numbers.normal(size=(8, width)).astype("float32") for width in (6, 4))
+            losses += [float(judging(x, maker(z))), float(making(z))]
+        return losses, maker.get_weights(), judge.get_weights()
+
+
+def test_a_map_for_several_models(distributed):
+    """Steps that train one of them take the layouts of the others for what they are; typing errors are none of them."""
+    kernels = {f"{model}/up/kernel": (None, "model") for model in ("maker", "judge")}
+    distributed(layouts_of((1, 2), ("batch", "model"), **kernels, **{"maker/down/.*": ("model",)}))
+    assert_same(adversaries)
+    distributed(layouts_of((1, 2), ("batch", "model"), **kernels, **{"makr/down/.*": ("model",)}))
+    with pytest.raises(StrategyError, match=r"'makr/down/\.\*', which is the name of no variable of the step"):
+        adversaries(lambda: autodist.scope(spec=ResourceSpec.local(cpus=2)))
