@@ -215,8 +215,16 @@ class _Seen:
         return cls(Identity(**row["graph"]), row["inputs"], row["batch"])
 
 
-def announce(strategy: Strategy, captured: CapturedStep, worker: Worker, number: int) -> None:
-    """Tell the user which strategy is in use, and keep it with the run."""
+def announce(strategy: Strategy, captured: CapturedStep, worker: Worker, number: int, with_parts: Strategy) -> None:
+    """Tell the user which strategy is in use, and keep it with the run.
+
+    Args:
+        strategy: This.
+        captured: The step.
+        worker: This process.
+        number: The step's number in the scope.
+        with_parts: The strategy, which also says into what other steps have cut variables that this one only reads.
+    """
     if not worker.is_chief:
         return
     trainable = captured.graph.trainable
@@ -229,7 +237,7 @@ def announce(strategy: Strategy, captured: CapturedStep, worker: Worker, number:
         f"{_count(len(strategy.graph.replicas), 'replica')} on {_count(worker.world_size, 'worker')}"
         + (f" over {' and '.join(strategy.carriers)}" if worker.world_size > 1 else ""),
     )
-    _tell_work(strategy, captured.graph)
+    _tell_work(with_parts, captured.graph)
     if worker.environment.run_dir is not None:
         strategy_file, graph_file = step_files(worker.environment.run_dir, number)
         _keep(strategy_file, strategy.save)

@@ -99,7 +99,7 @@ class Compiler:
                 batch = self._fingerprint(arguments)
                 strategy = agreement.strategy(number, captured, batch, lambda: self._propose(captured))
                 plan = self._plan(captured, strategy)
-            announce(strategy, captured, self._worker, number)
+            self._announce(captured, strategy, number)
             return self._commit(plan)
 
     def plan(self, captured: CapturedStep) -> SessionPlan | None:
@@ -136,8 +136,12 @@ class Compiler:
     def commit(self, plan: SessionPlan) -> CompiledStep:
         """Bring what :meth:`plan` has given into the session; all workers must do so together."""
         self._planned = None
-        announce(plan.steps[-1].strategy, plan.steps[-1].captured, self._worker, len(self.strategies))
+        self._announce(plan.steps[-1].captured, plan.steps[-1].strategy, len(self.strategies))
         return self._commit(plan)
+
+    def _announce(self, captured: CapturedStep, strategy: Strategy, number: int) -> None:
+        with_parts = self._steps.placements.with_known_parts(strategy, captured.graph)
+        announce(strategy, captured, self._worker, number, with_parts)
 
     def _commit(self, plan: SessionPlan) -> CompiledStep:
         number = len(self.strategies)

@@ -14,7 +14,7 @@ def test_a_directory_that_takes_no_files(tmp_path, caplog):
     for directory, warnings in ((tmp_path, 0), (tmp_path / "gone", 3)):
         worker = Worker(WorkerEnvironment(run_dir=directory))
         caplog.clear()
-        announce(strategy, SimpleNamespace(graph=graph), worker, 1)
+        announce(strategy, SimpleNamespace(graph=graph), worker, 1, strategy)
         keep_exchanged((), worker, 1)
         assert caplog.text.count("can't be written: No such file or directory") == warnings
     assert {path.name for path in tmp_path.iterdir()} == {"strategy.1.json", "graph.1.zip", "exchanged.1.json"}

@@ -176,7 +176,7 @@ def adversaries(scope):
     layers, entropy = keras.layers, keras.losses.BinaryCrossentropy(from_logits=True)
 
     def perceptron(name, inputs, outputs):
-        body = [layers.Dense(16, "relu", name="up"), layers.Dense(outputs, name="down")]
+        body = [layers.Dense(256, "relu", name="up"), layers.Dense(outputs, name="down")]
         return keras.Sequential([keras.Input((inputs,)), *body], name=name)
 
     def training(model, loss):
@@ -197,21 +197,25 @@ def adversaries(scope):
         return entropy(tf.fill(tf.shape(judgement), float(is_real)), judgement)
 
     with scope():
-        maker, judge = perceptron("maker", 6, 4), perceptron("judge", 4, 1)
+        maker, judge = perceptron("maker", 6, 128), perceptron("judge", 128, 1)
         judging = training(judge, lambda x, made: judged(x, True) + judged(made, False))
         making = training(maker, lambda z: judged(maker(z), True))
         numbers, losses = np.random.default_rng(0), []
         for _ in range(3):
-            z, x = (numbers.normal(size=(8, width)).astype("float32") for width in (6, 4))
+            z, x = (numbers.normal(size=(8, width)).astype("float32") for width in (6, 128))
             losses += [float(judging(x, maker(z))), float(making(z))]
         return losses, maker.get_weights(), judge.get_weights()
 
 
-def test_a_map_for_several_models(distributed):
+def test_a_map_for_several_models(distributed, caplog):
     """Steps that train one of them take the layouts of the others for what they are; typing errors are none of them."""
+    caplog.set_level("INFO", "autodist")
     kernels = {f"{model}/up/kernel": (None, "model") for model in ("maker", "judge")}
+    kernels |= {".*/up/bias": ("model",), "judge/down/kernel": ("model",)}
     distributed(layouts_of((1, 2), ("batch", "model"), **kernels, **{"maker/down/.*": ("model",)}))
     assert_same(adversaries)
+    assert "step 1: strategy Tiled(" in caplog.text
+    assert "computes whole" not in caplog.text, "the step of one model has the parts of the other one"
     distributed(layouts_of((1, 2), ("batch", "model"), **kernels, **{"makr/down/.*": ("model",)}))
     with pytest.raises(StrategyError, match=r"'makr/down/\.\*', which is the name of no variable of the step"):
         adversaries(lambda: autodist.scope(spec=ResourceSpec.local(cpus=2)))
