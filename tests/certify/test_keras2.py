@@ -18,16 +18,20 @@ PLACES = (
     Place("Parallax(communicator='horovod')", 2),
     Place(str(Path(__file__).with_name("mixed.yml")), 2),
 )
+TILES = Place("Tiled(dims=('*kernel*=0', '*bias*=whole', '*embeddings*=0'))", 2)
+REFUSED_TILES = ("keras2-Adafactor", "keras2-loop")
+"""Its statistics are of rows and columns; rows of a table are updated in the branch of a loss scale."""
 COUPLED = ("keras2-loop", "keras2-schedule")
 """A loss scale, or averages that replace the weights, couple all variables; a plan that mixes homes is refused."""
 
 
 def parameters():
-    """What is no plain optimizer everywhere, each optimizer at one place."""
+    """What is no plain optimizer everywhere, each optimizer at one place and with parts of weights."""
     for k, case in enumerate(keras2.CASES):
         is_optimizer = case.removeprefix("keras2-").removeprefix("legacy-") in keras2.OPTIMIZERS
         places = PLACES[:-1] if case in COUPLED else PLACES
-        for place in [PLACES[k % len(PLACES)]] if is_optimizer else places:
+        tiles = [] if case in REFUSED_TILES else [TILES]
+        for place in [*([PLACES[k % len(PLACES)]] if is_optimizer else places), *tiles]:
             marks = [pytest.mark.horovod] if "horovod" in place.strategy else []
             where = Path(place.strategy).stem.partition("(")[0]
             yield pytest.param(case, place, marks=marks, id=f"{case}-{where}-{place.workers}")
