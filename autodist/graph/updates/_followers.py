@@ -14,17 +14,23 @@ from autodist.graph.operators import Handle, Passes, broadcasts, meaning, passes
 
 
 def with_followers(
-    analysis: StepAnalysis, variables: tuple[Variable, ...], trained: Collection[str], returned: Collection[str]
+    analysis: StepAnalysis,
+    variables: tuple[Variable, ...],
+    trained: Collection[str],
+    returned: Collection[str],
+    numbers: Collection[str],
 ) -> tuple[Variable, ...]:
-    """The variables, with those as slots that are computed element by element from trained ones.
+    """The variables, with those as slots that follow trained ones, element by element.
 
-    What a step computes losses from is none of them: workers need all of it.
+    Such as means of weights, which are computed from them, or what Adafactor divides gradients by, which it computes
+    from sums of rows and columns. What a step computes losses from is none of them: workers need all of it.
 
     Args:
         analysis: The step.
         variables: Its variables.
         trained: The names of those that may be followed.
         returned: The nodes whose results the step returns, or that act outside of it.
+        numbers: The nodes that put elements together, of whose values all workers have the whole.
     """
     by_handle = {v.handle: v for v in variables}
     written: dict[str, list[str]] = {}
@@ -35,8 +41,9 @@ def with_followers(
     for variable in variables:
         owner = None
         if variable.role in (Role.COUNTER, Role.STATISTIC) and prod(variable.shape) > 1:
-            owner = _followed(analysis, variable, written.get(variable.handle, []), by_handle)
-        is_follower = owner is not None and owner in trained and _is_for_updates(analysis, variable, returned)
+            writes = written.get(variable.handle, [])
+            owner = _followed(analysis, variable, writes, by_handle) or _taken_by(analysis, variable, writes, by_handle)
+        is_follower = owner is not None and owner in trained and _is_for_updates(analysis, variable, returned, numbers)
         found.append(replace(variable, role=Role.SLOT, owners=(owner,)) if owner and is_follower else variable)
     return tuple(found)
 
@@ -67,18 +74,44 @@ def _followed(
             stack.extend(node_of(tensor) for tensor in data_inputs(node))
         else:
             return None
-    others = [by_handle[handle] for handle in found - {variable.handle}]
+    return _the_one(found, variable, by_handle)
+
+
+def _taken_by(
+    analysis: StepAnalysis, variable: Variable, writes: Collection[str], by_handle: Mapping[str, Variable]
+) -> str | None:
+    """The trained variable of its shape into whose elements, and no others, those of a variable go."""
+    if any(meaning(analysis.nodes[name].op).handle is not Handle.ASSIGNS for name in writes):
+        return None
+    found: set[str] = set()
+    seen: set[str] = set()
+    stack = [name for name, handles in analysis.reads.items() if variable.handle in handles]
+    while stack:
+        name = stack.pop()
+        if name in analysis.writes:
+            found.update(analysis.touched_by(name))
+        elif name not in seen and output_shape(analysis.nodes[name]) == variable.shape:
+            stack.extend(analysis.consumers.get(name, ()))
+        seen.add(name)
+    return _the_one(found, variable, by_handle)
+
+
+def _the_one(handles: set[str], variable: Variable, by_handle: Mapping[str, Variable]) -> str | None:
+    """The name of the only variable among these besides a given one, if it is trained and has its shape."""
+    others = [by_handle[handle] for handle in handles - {variable.handle}]
     is_followed = len(others) == 1 and others[0].role is Role.TRAINABLE and others[0].shape == variable.shape
     return others[0].name if is_followed else None
 
 
-def _is_for_updates(analysis: StepAnalysis, variable: Variable, returned: Collection[str]) -> bool:
-    """Whether nothing is made of a variable's values but those that it gets itself, or that weights get."""
+def _is_for_updates(
+    analysis: StepAnalysis, variable: Variable, returned: Collection[str], numbers: Collection[str]
+) -> bool:
+    """Whether nothing is made of a variable's values but those that it gets itself, or that weights get; or numbers."""
     stack = [name for name, handles in analysis.reads.items() if variable.handle in handles]
     seen: set[str] = set()
     while stack:
         name = stack.pop()
-        if name in seen or name in analysis.writes:
+        if name in seen or name in analysis.writes or name in numbers:
             continue
         seen.add(name)
         if name in returned or name in analysis.marks or not _is_of_update(analysis.nodes[name].op):

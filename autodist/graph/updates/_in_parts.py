@@ -1,7 +1,8 @@
 """A step whose variables are in parts: which of its variables belong together then, and which slots to which variable.
 
 The norm of a gradient is one number. Each worker can compute its share of it from its own part of the gradient; once
-the shares are put together, all workers have the number. So it keeps no variables together, as it does at a server.
+the shares are put together, all workers have the number. So it keeps no variables together, as it does at a server. The
+same holds of sums and means of rows or columns, such as those of Adafactor: they are small beside the variable.
 """
 
 from __future__ import annotations
@@ -11,37 +12,44 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from autodist.graph._graph_def import data_inputs, node_of, output_shape, tensor_shape
+from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, tensor_shape
 from autodist.graph._variables import Variable
 from autodist.graph.analysis import BareVariable, StepAnalysis, assign_roles
-from autodist.graph.operators import Kind, is_kind, meaning
+from autodist.graph.operators import Kind, Reducer, is_kind, meaning
 from autodist.graph.updates._flat_branches import with_flat_branches
 from autodist.graph.updates._followers import with_followers
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
 
-_NUMBERS = "reductions to one number"
+_NUMBERS = "reductions"
 _ROLES = "roles apart"
 _FLAT = "flat branches"
 
 
 def numbers_of_all(analysis: StepAnalysis) -> frozenset[str]:
-    """The nodes that put all elements of a tensor together into one."""
+    """The nodes that put all elements of a tensor together into one, or add up those along some of its dims."""
     found: frozenset[str] | None = analysis.derived.get(_NUMBERS)
     if found is None:
-        found = frozenset(name for name, node in analysis.nodes.items() if _gives_one_number(node, analysis.nodes))
+        found = frozenset(name for name, node in analysis.nodes.items() if _gives_numbers(node, analysis.nodes))
         analysis.derived[_NUMBERS] = found
     return found
 
 
-def _gives_one_number(node: Any, nodes: dict[str, Any]) -> bool:
-    if not is_kind(node.op, Kind.REDUCTION) or meaning(node.op).reducer is None:
+def _gives_numbers(node: Any, nodes: dict[str, Any]) -> bool:
+    reducer = meaning(node.op).reducer if is_kind(node.op, Kind.REDUCTION) else None
+    if reducer is None:
         return False
     given, made = tensor_shape(nodes, data_inputs(node)[0]), output_shape(node)
-    # Rows of a sparse gradient: how many there are is not known.
-    is_several = given is not None and (None in given or prod(size or 0 for size in given) > 1)
-    return is_several and made is not None and None not in made and prod(size or 0 for size in made) == 1
+    if given is None or made is None or None in made:
+        return False
+    count = prod(size or 0 for size in made)
+    if count == 1:  # None: of a sparse gradient it is not known how many rows there are
+        return None in given or prod(size or 0 for size in given) > 1
+    if None in given or reducer not in (Reducer.SUM, Reducer.MEAN):
+        return False
+    is_known = constant_value(nodes[node_of(node.input[1])]) is not None
+    return is_known and count < prod(size or 0 for size in given)
 
 
 def in_parts(graph: TrainingGraph, tiled: Collection[str] | None = None) -> TrainingGraph:
@@ -57,12 +65,13 @@ def in_parts(graph: TrainingGraph, tiled: Collection[str] | None = None) -> Trai
     changed = {other for name in names for other in graph.variable(name).coupled}
     handles = {v.handle for v in graph.variables if not changed.isdisjoint(_unit(v))}
     flat = _flat(graph, frozenset(handles))
-    apart = flat.variables
-    if flat is not graph or any(len(variable.coupled) > 1 for variable in graph.variables):
+    apart, shapes = flat.variables, {variable.name: variable.shape for variable in graph.variables}
+    have_own_shapes = any(v.shape != shapes[owner] for v in graph.variables for owner in v.owners)
+    if flat is not graph or have_own_shapes or any(len(variable.coupled) > 1 for variable in graph.variables):
         apart = _apart(flat)
     kept = tuple(new if old.handle in handles else old for old, new in zip(graph.variables, apart, strict=True))
     returned = {*flat.effects, *(node_of(output.tensor) for output in flat.outputs)} - flat.analysis.writes.keys()
-    variables = with_followers(flat.analysis, kept, changed, returned)
+    variables = with_followers(flat.analysis, kept, changed, returned, numbers_of_all(flat.analysis))
     if variables == graph.variables:
         return graph
     found = replace(flat, variables=variables)

@@ -66,8 +66,8 @@ class UpdateRegion:
         writes: Those of the nodes that change the variable or a slot.
         observers: Nodes outside of the update that take the synchronized gradient: a norm that is returned, for one.
         obstacles: The reasons why the variable can't be cut; none if it can be cut.
-        numbers: The nodes that put all elements of a tensor of the update together into one number. Replicas that
-            have parts of the variable do that together; for other shards, such a node is an obstacle.
+        numbers: The nodes that put all elements of a tensor of the update together, or those along some dims. Replicas
+            that have parts of the variable do that together; for other shards, such a node is an obstacle.
     """
 
     variable: Variable
@@ -119,7 +119,7 @@ class UpdateRegions:
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """The nodes that give single numbers, if replicas that have parts of variables put them together."""
+        """The nodes that put elements together, if replicas that have parts of variables do that together."""
         return numbers_of_all(self.analysis) if self.of_tiles else frozenset()
 
     @cached_property
@@ -129,7 +129,7 @@ class UpdateRegions:
 
     @cached_property
     def bits(self) -> dict[str, int]:
-        """By node, the trainable variables on whose gradients or slots it depends by more than single numbers."""
+        """By node, the trainable variables on whose gradients or slots it depends by more than such numbers."""
         return self.analysis.gradient_bits(dict.fromkeys(self.numbers, 0) | self._marks, self._slots)
 
     @cached_property
@@ -150,7 +150,7 @@ class UpdateRegions:
         return {v.handle: self._bit_of[name] for v in self.graph.variables for name in v.owners[:1]}
 
     def is_number_without(self, name: str, variable: str) -> bool:
-        """Whether a node gives a single number that does not depend on a variable's gradients or slots."""
+        """Whether a node gives numbers that do not depend on a variable's gradients or slots."""
         return name in self.numbers and not self._all_bits.get(name, 0) & self._bit_of.get(variable, 0)
 
     @cached_property

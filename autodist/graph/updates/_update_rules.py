@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 from autodist.graph._graph_def import constant_value, output_shape
@@ -82,15 +83,16 @@ def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...])
 
 
 def puts_all_together(node: Any, arguments: Sequence[Argument]) -> bool:
-    """Whether a node puts all elements of a tensor of the update together into one, which parts can do together.
+    """Whether a node puts elements of a tensor of the update together in a way that parts can do together.
 
     Args:
         node: One of :func:`~autodist.graph.updates.numbers_of_all`.
         arguments: Its inputs, at least one of which has a domain.
     """
     kind, *others = (argument.domain for argument in arguments)
-    counted = meaning(node.op).reducer is Reducer.MEAN  # how many rows a sparse gradient has is not known
-    return kind in ((Domain.DENSE,) if counted else (Domain.DENSE, Domain.VALUES)) and not any(others)
+    # How many rows a sparse gradient has is not known, nor where they are among those of the variable.
+    is_dense = meaning(node.op).reducer is Reducer.MEAN or prod(size or 0 for size in output_shape(node) or ()) > 1
+    return kind in ((Domain.DENSE,) if is_dense else (Domain.DENSE, Domain.VALUES)) and not any(others)
 
 
 def is_aligned(op: str) -> bool:

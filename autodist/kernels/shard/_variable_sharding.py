@@ -333,12 +333,15 @@ class VariableSharding:
         return with_shape(self.out, name, size)
 
     def _emit_number(self, cut: ShardedVariable, node: Any) -> None:
-        for shard in range(len(cut.shards)):
+        variable, given = cut.region.variable.name, tensor_shape(self.nodes, node.input[0]) or ()
+        dtype, axes = tensor_dtype(self.nodes, node.name), data_inputs(node)[1:]
+        along = static_value(self.nodes, axes[0]) if axes else None
+        dims = range(len(given)) if along is None else [int(axis) % len(given) for axis in along.reshape(-1)]
+        parts = []
+        for shard, part in enumerate(cut.shards):
             self._emit_copy(cut, shard, node.name)
-            of_part(self.out, node)
-        variable, given = cut.region.variable.name, tensor_shape(self.nodes, node.input[0])
-        dtype = tensor_dtype(self.nodes, node.name)
-        of_all_parts(self.out, node, variable, cut.copies(node.name), given or (), dtype)
+            parts.append(of_part(self.out, node, dims, part, dtype))
+        of_all_parts(self.out, node, variable, parts, given, dtype)
 
     # The parts: copies of the update -------------------------------------------------------------------------------
 
