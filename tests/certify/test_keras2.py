@@ -20,7 +20,7 @@ PLACES = (
 )
 TILES = Place("Tiled(dims=('*kernel*=0', '*bias*=whole', '*embeddings*=0'))", 2)
 REFUSED_TILES = ("keras2-Adafactor", "keras2-loop")
-"""Its statistics are of rows and columns; rows of a table are updated in the branch of a loss scale."""
+"""Their table has a sparse gradient: Adafactor sums its columns, and a loss scale updates its rows in a branch."""
 COUPLED = ("keras2-loop", "keras2-schedule")
 """A loss scale, or averages that replace the weights, couple all variables; a plan that mixes homes is refused."""
 
