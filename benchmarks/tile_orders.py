@@ -115,6 +115,7 @@ def _search(
     command = [sys.executable, "-m", "autodist", "search", str(SCRIPTS / "tiled_training.py"), "--spec", str(spec)]
     command += ["--store", str(store), "--simulator", "none", "--searcher", "random", "--finalists", "0", "--continue"]
     command += ["--trials", "1", "--rounds", f"{rounds}", "--allow-open-ports", "--hopeless", "50"]
+    command += ["--warm-up", "2", "--iterations", "8"]  # whole weights take seconds for a step
     command += [word for builder in also for word in ("--also", builder)]
     kept = {"AUTODIST_CACHE": str(store.parent / "cache")}
     command += ["--", model, str(batch_size), "2", "4", "found.json"]
