@@ -34,6 +34,8 @@ _WHOLE = 0.25
 """How likely a weight stays whole."""
 _MOST_WRONG = 0.1
 _ROUNDS = 2
+_KNOWN = 8
+"""How many strategies a search measures in any case, before those that it is given."""
 _TIMEOUT_S = 1800.0
 
 
@@ -53,10 +55,10 @@ def measure(quick: bool) -> Result:
 
 def _case(cluster: EmulatedCluster, directory: Path, model: str, batch_size: int, count: int) -> list[Row]:
     store = directory / f"{model}.db"
-    _search(cluster, store, model, batch_size, 1, ())
+    _search(cluster, store, model, batch_size, rounds=1)
     with TrialStore(store) as opened:
         graph = graph_of(opened, opened.studies()[0])
-    _search(cluster, store, model, batch_size, _ROUNDS, _drawn(graph, count))
+    _search(cluster, store, model, batch_size, rounds=_ROUNDS, also=_drawn(graph, count))
     with TrialStore(store) as opened:
         [study] = opened.studies()
         trials = [trial for trial in opened.trials(study) if trial.step_s is not None and trial.strategy.has_tiles]
@@ -108,13 +110,21 @@ def _by_name(cluster: EmulatedCluster) -> ResourceSpec:
 
 
 def _search(
-    cluster: EmulatedCluster, store: Path, model: str, batch_size: int, rounds: int, also: Sequence[str]
+    cluster: EmulatedCluster, store: Path, model: str, batch_size: int, *, rounds: int, also: Sequence[str] = ()
 ) -> None:
     spec = store.with_suffix(".yml")
     spec.write_text(to_yaml(_by_name(cluster)))
     command = [sys.executable, "-m", "autodist", "search", str(SCRIPTS / "tiled_training.py"), "--spec", str(spec)]
     command += ["--store", str(store), "--simulator", "none", "--searcher", "random", "--finalists", "0", "--continue"]
-    command += ["--trials", "1", "--rounds", f"{rounds}", "--allow-open-ports", "--hopeless", "50"]
+    command += [
+        "--trials",
+        f"{_KNOWN + len(also) if also else 1}",
+        "--rounds",
+        f"{rounds}",
+        "--allow-open-ports",
+        "--hopeless",
+        "50",
+    ]
     command += ["--warm-up", "2", "--iterations", "8"]  # whole weights take seconds for a step
     command += [word for builder in also for word in ("--also", builder)]
     kept = {"AUTODIST_CACHE": str(store.parent / "cache")}
