@@ -17,6 +17,7 @@ MADE = {
     "accumulation": lambda: optimizers.Adam(0.05, epsilon=1e-3, gradient_accumulation_steps=2, global_clipnorm=0.05),
     "averages": lambda: optimizers.SGD(0.5, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=2),
     "Lamb": lambda: optimizers.Lamb(0.05, epsilon=1e-2),
+    "Adafactor": lambda: optimizers.Adafactor(0.05),
     "loss scale": lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.5), initial_scale=8.0, dynamic_growth_steps=2),
 }
 
