@@ -2,7 +2,7 @@
 
 The norm of a gradient is one number. Each worker can compute its share of it from its own part of the gradient; once
 the shares are put together, all workers have the number. So it keeps no variables together, as it does at a server. The
-same holds of sums and means of rows or columns, such as those of Adafactor: they are small beside the variable.
+same holds of sums and means of rows or columns, such as those of Adafactor: they are small next to the variable.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 
 from autodist.runtime.data._batch import WholeArray
 from autodist.runtime.data.composites._base import Composite
-from autodist.runtime.data.composites._specs import of_any_rows
+from autodist.runtime.data.composites._composite_types import of_any_rows
 
 
 class Whole(Composite):

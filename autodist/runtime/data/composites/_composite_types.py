@@ -1,4 +1,4 @@
-"""What ragged and sparse tensors are, as types."""
+"""Types of ragged and sparse tensors."""
 
 from __future__ import annotations
 

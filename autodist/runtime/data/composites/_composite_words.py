@@ -1,4 +1,4 @@
-"""What is said of ragged and sparse arguments."""
+"""Refusals of ragged and sparse arguments, and the warning that replicas compute them whole."""
 
 from __future__ import annotations
 
