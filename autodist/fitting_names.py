@@ -1,4 +1,4 @@
-"""Which names of variables a pattern fits."""
+"""The names of variables that a pattern fits."""
 
 from __future__ import annotations
 
