@@ -6,11 +6,12 @@ import glob
 import logging
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from math import prod
 from typing import Any
 
 from autodist.errors import StrategyError
+from autodist.fitting_names import unnumbered
 from autodist.garbage import objects_of
 from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
@@ -43,13 +44,15 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
     if isinstance(found, keras.distribution.DataParallel):
         _raise("DataParallel", list(_of_size(lengths, spec)))
         return None
-    names, batch = [variable.name for variable in graph.trainable], found.batch_dim_name
+    # Keras knows no numbers: a layout is for all variables of a name.
+    paths = {variable.name: unnumbered(variable.name) for variable in graph.variables}
+    names, batch = _unique(paths[variable.name] for variable in graph.trainable), found.batch_dim_name
     layouts = {key: found._layout_map[key] for key in found._layout_map}
-    idle = _idle(list(layouts), names, [variable.name for variable in graph.variables])
+    idle = _idle(list(layouts), names, _unique(paths.values()))
     known = {*idle, *_of_other_models(list(layouts), [*names, *idle])}
     mistakes = [*_of_mesh(lengths, batch, spec), *_of_layouts(list(layouts), names, known)]
     if not mistakes:
-        shapes = {v.name: (v.shape, found._layout_map[v.name]) for v in graph.trainable}
+        shapes = {v.name: (v.shape, found._layout_map[paths[v.name]]) for v in graph.trainable}
         mistakes = [
             *_along_the_batch(layouts, lengths, batch),
             *_cut_twice(layouts, lengths),
@@ -60,9 +63,14 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
         _LOG.info("the script's LayoutMap is empty: all weights stay whole")
     for key, fitting in idle.items():
         _LOG.info("the LayoutMap's %r changes nothing: it fits only %s", key, fitting)
-    rules = [f"{glob.escape(name)}={dim}" for name in names for dim in _cut_dims(found._layout_map[name], lengths)]
+    cuts = {v.name: _cut_dims(found._layout_map[paths[v.name]], lengths) for v in graph.trainable}
+    rules = [f"{glob.escape(name)}={dim}" for name, dims in cuts.items() for dim in dims]
     groups = lengths[batch] if len(_long(lengths)) > 1 else 1
     return f"Tiled(dims={(*rules, '*=whole')!r}{f', groups={groups}' if groups > 1 else ''})"
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
 
 
 def _raise(kind: str, mistakes: list[str]) -> None:

@@ -49,6 +49,23 @@ def test_variables_of_one_name_get_numbers_in_capture_order():
     assert [names.name(v.handle, "w") for v in (second, first, second)] == ["w", "w#1", "w"]
 
 
+def test_a_branch_that_gives_nothing_may_take_the_loss():
+    w, least = tf.Variable(tf.ones([4]), name="w"), tf.Variable(9.0, trainable=False, name="least")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(x * w)
+        w.assign_sub(tape.gradient(loss, w))
+
+        def keep():
+            least.assign(loss)
+
+        tf.cond(loss < least, keep, lambda: None)
+        return loss
+
+    assert [v.name for v in graph_of(step).variables] == ["w", "least"]
+
+
 def test_roles_follow_from_what_is_written_from_what():
     w, frozen = tf.Variable(tf.ones([4]), name="w"), tf.Variable(tf.ones([4]), trainable=False, name="frozen")
     velocity, hits = tf.Variable(tf.zeros([4]), name="velocity"), tf.Variable(0.0, name="hits")

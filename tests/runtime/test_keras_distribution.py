@@ -207,6 +207,39 @@ def adversaries(scope):
         return losses, maker.get_weights(), judge.get_weights()
 
 
+def with_target(scope):
+    """A network, and a clone of it that the step reads first; both have variables of the same names."""
+    keras.utils.set_random_seed(1)
+    with scope():
+        inputs = keras.Input((6,))
+        model = keras.Model(inputs, keras.layers.Dense(4, name="down")(keras.layers.Dense(8, name="up")(inputs)))
+        target, optimizer = keras.models.clone_model(model), keras.optimizers.SGD(0.1)
+        target.set_weights(model.get_weights())
+
+        @tf.function
+        def step(x, then):
+            wanted = tf.reduce_max(target(then), axis=1)
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(x)[:, 0] - wanted) ** 2)
+            variables = model.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+            return loss
+
+        x = np.random.default_rng(0).normal(size=(3, 2, 8, 6)).astype("float32")
+        return [float(step(*pair)) for pair in x], model.get_weights(), target.get_weights()
+
+
+def test_a_layout_is_for_all_variables_of_its_name(distributed, caplog):
+    caplog.set_level("INFO", "autodist")
+    distributed(layouts_of((1, 2), ("batch", "model"), **{"up/kernel": (None, "model"), "up/.*a.*": ("model",)}))
+    assert_same(with_target)
+    assert "strategy Tiled(dims=('up/kernel#1=1', 'up/bias#1=0', '*=whole'))" in caplog.text
+    assert "changes nothing" not in caplog.text
+    distributed(None)
+    assert_same(with_target, strategy="Tiled(dims=('*kernel=1', '*=whole'))")
+    assert "fit none" not in caplog.text
+
+
 def test_a_map_for_several_models(distributed, caplog):
     """Steps that train one of them take the layouts of the others for what they are; typing errors are none of them."""
     caplog.set_level("INFO", "autodist")

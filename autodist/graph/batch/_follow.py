@@ -96,7 +96,7 @@ class Follower:
         """The facts about a tensor."""
         name, index = split_tensor(tensor)
         found = self._values.get(name)
-        if found is None:
+        if not found:  # nothing is known, or the node only changes variables
             return None
         return found[index] if index < len(found) else found[-1]
 

@@ -40,8 +40,8 @@ _THEN, _ELSE = "then", "else"
 _BOOL = 10  # TensorFlow's number of this type
 
 
-def with_flat_branches(graph: TrainingGraph, handles: Collection[str]) -> TrainingGraph:
-    """The step without branches that change some variables: nodes replace them, if nodes can.
+def with_flat_branches(graph: TrainingGraph, handles: frozenset[str]) -> TrainingGraph:
+    """The step without branches that change variables and take some of these: nodes replace them, if nodes can.
 
     Args:
         graph: The step, with its GraphDef.
@@ -49,25 +49,32 @@ def with_flat_branches(graph: TrainingGraph, handles: Collection[str]) -> Traini
     """
     taken: dict[str, str] = {}
     # Those inside of a branch that became nodes must become nodes as well.
-    while found := [name for name in _writing(graph, handles, taken) if name in taken or _can_be_nodes(graph, name)]:
+    while found := [name for name in _taking(graph, handles, taken) if name in taken or _can_be_nodes(graph, name)]:
         graph = _Flattening(graph, found, taken).build()
     return graph
 
 
-def _writing(graph: TrainingGraph, handles: Collection[str], taken: Collection[str]) -> Iterator[str]:
-    """The branches that change any of the variables, and those inside of others that did."""
-    for name, write in graph.analysis.writes.items():
-        is_inner = name in taken or not set(write.handles).isdisjoint(handles)
-        if graph.analysis.nodes[name].op in BRANCHES and is_inner:
+def _taking(graph: TrainingGraph, handles: frozenset[str], taken: Collection[str]) -> Iterator[str]:
+    """The branches that change variables and take any of these, and those inside of others that did.
+
+    Some only read these, as one by which a network's values overwrite those of its target network every ten steps.
+    """
+    for name in graph.analysis.writes:
+        is_concerned = name in taken or not handles.isdisjoint(graph.analysis.touched_by(name))
+        if graph.analysis.nodes[name].op in BRANCHES and is_concerned:
             yield name
 
 
 def _can_be_nodes(graph: TrainingGraph, name: str) -> bool:
-    """Whether both branches can be computed: they take nothing of the examples, cannot fail, and do nothing else."""
+    """Whether both branches can be computed: they take no tensors of examples, cannot fail, and do nothing else.
+
+    They may take single numbers, such as the loss.
+    """
     analysis = graph.analysis
     node = analysis.nodes[name]
     given = [t for t in data_inputs(node)[1:] if node_of(t) not in analysis.handle_of]
-    is_of_examples = any(analysis.scaling(tensor) is not BatchScaling.CONSTANT for tensor in given)
+    tensors = [tensor for tensor in given if tensor_shape(analysis.nodes, tensor) != ()]
+    is_of_examples = any(analysis.scaling(tensor) is not BatchScaling.CONSTANT for tensor in tensors)
     return not is_of_examples and _has_plain_branches(analysis.bodies, analysis.nodes, node)
 
 

@@ -72,7 +72,7 @@ def in_parts(graph: TrainingGraph, tiled: Collection[str] | None = None) -> Trai
     kept = tuple(new if old.handle in handles else old for old, new in zip(graph.variables, apart, strict=True))
     returned = {*flat.effects, *(node_of(output.tensor) for output in flat.outputs)} - flat.analysis.writes.keys()
     variables = with_followers(flat.analysis, kept, changed, returned, numbers_of_all(flat.analysis))
-    if variables == graph.variables:
+    if flat is graph and variables == graph.variables:
         return graph
     found = replace(flat, variables=variables)
     found.__dict__["analysis"] = flat.analysis

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 _OUTSIDE_USE = "besides the update, the step takes the gradient of the whole variable: returns it, or a norm of it"
 _OF_OTHERS = "takes gradients or slots of other variables, of which a replica has parts only"
-_IN_A_BRANCH = "changes all, and is not a plain choice: it takes examples, draws, prints, checks, or can fail"
+_NO_CHOICE = "is not a plain choice: it takes examples, draws, prints, checks, or can fail"
+_IN_A_BRANCH = f"changes all, and {_NO_CHOICE}"
+_OTHERS_AS_WELL = "changes other variables as well"
 _TOGETHER = "changes all, like gradient accumulation, or the scaling of `mixed_float16` (`mixed_bfloat16` needs none)"
 
 
@@ -334,7 +336,8 @@ class _Region:
     def _check_write(self, name: str) -> None:
         node = self.nodes[name]
         if not set(self.analysis.touched(node)) <= self.own:
-            self._refuse(name, "changes other variables as well")
+            is_branch = self.all.of_tiles and node.op in BRANCHES
+            self._refuse(name, f"takes it and changes others, and {_NO_CHOICE}" if is_branch else _OTHERS_AS_WELL)
             return
         if self._is_of_others(name):
             self._refuse(name, _OF_OTHERS)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import fnmatch
 from collections.abc import Collection, Iterable, Sequence
 
 from autodist.errors import UsageError
+from autodist.fitting_names import fits_name
 from autodist.search.space._constraints import Rule
 from autodist.search.space.aspects import ASPECTS, Choice
 from autodist.strategies import GraphConfig, Strategy, VariableConfig
@@ -66,7 +66,7 @@ def refuse_meaningless(rules: Sequence[Rule], variables: Collection[str], choice
 
 
 def _mistakes(rule: Rule, variables: Collection[str], words: Collection[str]) -> Iterable[str]:
-    if not any(fnmatch.fnmatchcase(variable, rule.pattern) for variable in variables):
+    if not any(fits_name(rule.pattern, variable) for variable in variables):
         yield f"`{rule}`: no variable is called `{rule.pattern}`{_near(_names_like(rule.pattern, variables))}"
     if rule.word not in words:
         yield f"`{rule}`: no choice is called `{rule.word}`{_near(difflib.get_close_matches(rule.word, words))}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autodist.errors import UsageError
+from autodist.fitting_names import fits_name
 from autodist.search.space.aspects import Choice
 from autodist.strategies.synchronizers import words_of
 
@@ -81,7 +81,7 @@ class Rule:
 
     def allows(self, variable: str, choice: Choice) -> bool:
         """Whether the rule allows a choice for a variable."""
-        if not fnmatch.fnmatchcase(variable, self.pattern):
+        if not fits_name(self.pattern, variable):
             return True
         return all((self.word in words_of(part)) is self.is_allowed for part in choice.of_shards)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, final
 
 from autodist.errors import SpaceEmpty, StrategyError
+from autodist.fitting_names import fits_name
 from autodist.graph import TrainingGraph
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import Mesh, ResourceSpec
@@ -128,13 +128,13 @@ class Tiled(StrategyBuilder):
         """A remark about rules that fit no variable."""
         names = [variable.name for variable in graph.trainable]
         rules = [(text, rule[0]) for text in self.dims if (rule := _rule(text)) is not None]
-        idle = [repr(text) for text, pattern in rules if not any(fnmatch.fnmatchcase(n, pattern) for n in names)]
+        idle = [repr(text) for text, pattern in rules if not any(fits_name(pattern, n) for n in names)]
         some = ", ".join(f"`{name}`" for name in names[:_MOST_NAMES])
         return f"{' and '.join(idle)} of `dims` fit none of the trained variables, such as {some}" if idle else ""
 
     def _named(self, variable: str) -> str | None:
         rules = (rule for rule in map(_rule, self.dims) if rule is not None)
-        return next((dim for pattern, dim in rules if fnmatch.fnmatchcase(variable, pattern)), None)
+        return next((dim for pattern, dim in rules if fits_name(pattern, variable)), None)
 
     def _searched(
         self, graph: TrainingGraph, spec: ResourceSpec, named: Mapping[str, str | None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
 from autodist import carriers
 from autodist.carriers import Collective, carrier_of_servers, installed_communicators
 from autodist.errors import StrategyError
+from autodist.fitting_names import fits_name
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._builders._collectives import AnyCommunicator, in_backward_order
 from autodist.strategies._builders._plan_file import (
@@ -150,7 +150,7 @@ class _Draft:
         """By variable of which each replica has a part, the dim that is cut; what does not fit is noted."""
         used: set[str] = set()
         for variable in self.graph.trainable:
-            used.update(p for p in self.plan.layouts if fnmatchcase(variable.name, p))
+            used.update(p for p in self.plan.layouts if fits_name(p, variable.name))
             found = self.plan.tiled(variable.name)
             if found is None:
                 continue
@@ -214,7 +214,7 @@ class _Draft:
         with_rules = self.others if self.groups == 1 else tuple(self.graph.trainable)
         for variable in with_rules:
             for pattern, section in sections.items():
-                if fnmatchcase(variable.name, pattern):
+                if fits_name(pattern, variable.name):
                     found[variable.name] = pattern, section
                     break
         missing = [variable.name for variable in with_rules if variable.name not in found]
@@ -228,7 +228,7 @@ class _Draft:
         names = [variable.name for variable in self.graph.trainable]
         for pattern in [pattern for pattern in patterns if pattern not in used]:
             line = self.plan.document.position((*above, pattern), at_key=True).line
-            earlier = any(fnmatchcase(name, pattern) for name in names)
+            earlier = any(fits_name(pattern, name) for name in names)
             why = "earlier patterns match all of its variables" if earlier else "it matches no variable"
             warnings.warn(f"{self.plan.document.source}:{line}: `{pattern}`: {why}", PlanWarning, stacklevel=7)
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from autodist import carriers
 from autodist.carriers import carrier_of_groups, carrier_of_servers, one_of
 from autodist.errors import StrategyError
+from autodist.fitting_names import fits_name
 from autodist.registry import Mistake, read
 from autodist.strategies._builders._collectives import AnyCommunicator
 
@@ -113,7 +113,7 @@ class Plan:
 
     def tiled(self, variable: str) -> tuple[str, int] | None:
         """The pattern among the layouts that a variable is cut by, and the dim; None for one that stays whole."""
-        found = next(((p, dim) for p, dim in self.layouts.items() if fnmatchcase(variable, p)), None)
+        found = next(((p, dim) for p, dim in self.layouts.items() if fits_name(p, variable)), None)
         return None if found is None or found[1] is None else (found[0], found[1])
 
     def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:

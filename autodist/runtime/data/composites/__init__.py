@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from autodist.runtime.data.composites._base import Composite
+from autodist.runtime.data.composites._composite_types import dense_specs, form_of, is_composite, is_composite_spec
 from autodist.runtime.data.composites._composite_words import refuse_index_slices, refuse_parts, warn_of_composite
 from autodist.runtime.data.composites._padded import PaddedRagged, PaddedSparse
-from autodist.runtime.data.composites._composite_types import dense_specs, form_of, is_composite, is_composite_spec
 from autodist.runtime.data.composites._whole import Whole
 
 __all__ = [
