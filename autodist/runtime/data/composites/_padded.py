@@ -42,7 +42,7 @@ class Padded(Composite):
     @classmethod
     @abstractmethod
     def _rows_of(cls, leaf: Any) -> list[Any]:
-        """What its rows have, as ragged tensors whose rows have the same lengths."""
+        """Ragged tensors with what its rows have; the rows of all have the same lengths."""
 
     @abstractmethod
     def _made_of(self, values: list[Any], lengths: Any, is_value: Any) -> Any:
