@@ -46,10 +46,10 @@ def _gives_numbers(node: Any, nodes: dict[str, Any]) -> bool:
     count = prod(size or 0 for size in made)
     if count == 1:  # None: of a sparse gradient it is not known how many rows there are
         return None in given or prod(size or 0 for size in given) > 1
-    if None in given or reducer not in (Reducer.SUM, Reducer.MEAN):
+    axes = data_inputs(node)[1:]
+    if None in given or reducer not in (Reducer.SUM, Reducer.MEAN) or not axes:
         return False
-    is_known = constant_value(nodes[node_of(node.input[1])]) is not None
-    return is_known and count < prod(size or 0 for size in given)
+    return constant_value(nodes[node_of(axes[0])]) is not None and count < prod(size or 0 for size in given)
 
 
 def in_parts(graph: TrainingGraph, tiled: Collection[str] | None = None) -> TrainingGraph:
