@@ -246,12 +246,12 @@ def by_norms(variables, gradients):
 
 
 def by_rows_and_columns(variables, gradients):
-    """Norms of columns, means of rows, and sums of the rows of another gradient."""
+    """Norms of columns, which are returned as well, means of rows, and sums of the rows of another gradient."""
     for variable, gradient in zip(variables, gradients, strict=True):
         norm = tf.norm(gradient, axis=0, keepdims=True)
         variable.assign_sub(0.1 * gradient / (0.1 + norm) + 0.1 * tf.reduce_mean(gradient, -1, keepdims=True))
     variables[0].assign_sub(gradients[0] * tf.reduce_sum(gradients[2], 1))
-    return []
+    return [tf.norm(gradients[0], axis=0)]
 
 
 @pytest.mark.parametrize("strategy", BY_BOTH, ids=["columns", "rows"])
