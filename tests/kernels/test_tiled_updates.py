@@ -364,13 +364,16 @@ def test_branches_that_change_variables(strategy):
     assert {"one/kernel", "two/kernel"} <= {v.piece.whole for v in graphs[0].variables if v.piece is not None}
 
 
-def test_what_losses_are_computed_from_is_whole_if_it_only_follows():
-    """Such as a slow encoder: each worker needs all of it."""
+@pytest.mark.parametrize(
+    "used", [lambda x, one, slow: (x @ (one - slow)) ** 2, lambda x, one, slow: tf.reduce_sum(slow**2, 0) * one**2]
+)
+def test_what_losses_are_computed_from_is_whole_if_it_only_follows(used):
+    """Such as a slow encoder, or the norms of its columns: each worker needs all of it."""
     variables, slow = plain(), tf.Variable(plain(1)[0], name="slow")
 
     def step(x, y):
         with tf.GradientTape() as tape:
-            loss = loss_of(variables, x, y) + tf.reduce_mean((x @ (variables[0] - slow)) ** 2)
+            loss = loss_of(variables, x, y) + tf.reduce_mean(used(x, variables[0], slow))
         assigned(variables, tape.gradient(loss, variables))
         slow.assign(0.9 * slow + 0.1 * variables[0])
         return [loss]

@@ -106,17 +106,23 @@ def _the_one(handles: set[str], variable: Variable, by_handle: Mapping[str, Vari
 def _is_for_updates(
     analysis: StepAnalysis, variable: Variable, returned: Collection[str], numbers: Collection[str]
 ) -> bool:
-    """Whether nothing is made of a variable's values but those that it gets itself, or that weights get; or numbers."""
-    stack = [name for name, handles in analysis.reads.items() if variable.handle in handles]
-    seen: set[str] = set()
+    """Whether nothing is made of a variable's values but those that it gets itself, or that weights get.
+
+    Such numbers may be made of them on the way, of which anything may be computed then.
+    """
+    stack = [(name, False) for name, handles in analysis.reads.items() if variable.handle in handles]
+    seen: set[tuple[str, bool]] = set()
     while stack:
-        name = stack.pop()
-        if name in seen or name in analysis.writes or name in numbers:
+        name, is_of_numbers = found = stack.pop()
+        if found in seen or name in analysis.writes:
             continue
-        seen.add(name)
-        if name in returned or name in analysis.marks or not _is_of_update(analysis.nodes[name].op):
+        seen.add(found)
+        is_of_numbers |= name in numbers
+        if name in returned or name in analysis.marks:
             return False
-        stack.extend(analysis.consumers.get(name, ()))
+        if not (is_of_numbers or _is_of_update(analysis.nodes[name].op)):
+            return False
+        stack.extend((reader, is_of_numbers) for reader in analysis.consumers.get(name, ()))
     return True
 
 
