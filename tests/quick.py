@@ -1,12 +1,22 @@
-"""Of all combinations of some factors, those that every run of the tests takes."""
+"""Those of a test's values, or of all combinations of some factors, that every run of the tests takes."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import pytest
+
+
+def slow_but(quick: Container[Any], values: Iterable[Any]) -> list[Any]:
+    """The values of a test's argument, or tuples of several arguments' values, of which all but the quick are slow."""
+    return [
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)), marks=[] if value in quick else pytest.mark.slow
+        )
+        for value in values
+    ]
 
 
 def combinations(**factors: Iterable[Any]) -> Any:

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import keras
 import numpy as np
@@ -14,6 +15,7 @@ from autodist.graph import VariableNames, capture, node_of
 from autodist.graph.layouts import computed_whole, tile_exchanges
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import PSSynchronizer, VariableConfig, explain, get
+from tests.quick import slow_but
 
 from . import single
 from .steps import rewritten
@@ -72,7 +74,7 @@ def constrained():
 WIDE = 256
 MODELS = (perceptron, shared, convolutions, depthwise, transposed, transformer, recurrent, looped, constrained)
 QUICK = {(model, 0) for model in MODELS}
-UNEQUAL = {transformer, recurrent}
+UNEQUAL = {(transformer, 0), (recurrent, 0)}
 
 
 def trained(model, optimizer, data):
@@ -107,11 +109,7 @@ def drawn_dims(model, chosen, parts, *, unequal=False):
 
 @pytest.mark.parametrize(
     ("build", "seed"),
-    [
-        pytest.param(build, seed, marks=() if (build, seed) in QUICK else pytest.mark.slow)
-        for build in MODELS
-        for seed in range(4)
-    ],
+    slow_but(QUICK, product(MODELS, range(4))),
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_replicas_compute_with_their_parts(build, seed):
@@ -120,11 +118,7 @@ def test_replicas_compute_with_their_parts(build, seed):
 
 @pytest.mark.parametrize(
     ("build", "seed"),
-    [
-        pytest.param(build, seed, marks=() if seed == 0 and build in UNEQUAL else pytest.mark.slow)
-        for build in MODELS
-        for seed in range(3)
-    ],
+    slow_but(UNEQUAL, product(MODELS, range(3))),
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_parts_may_be_unequal(build, seed):
@@ -143,9 +137,7 @@ PICKS = {
 QUICK_PICKS = ("range", "one", "Pad")
 
 
-@pytest.mark.parametrize(
-    "pick", [pytest.param(pick, marks=() if pick in QUICK_PICKS else pytest.mark.slow) for pick in PICKS]
-)
+@pytest.mark.parametrize("pick", slow_but(QUICK_PICKS, PICKS))
 def test_slices_begin_where_they_did_along_dims_that_are_not_cut(pick):
     keras.utils.set_random_seed(3)
     body = [layers.Dense(WIDE, "tanh", name="one"), layers.Lambda(PICKS[pick]), layers.Dense(WIDE, "tanh", name="two")]
@@ -380,7 +372,7 @@ def test_what_can_not_be_cut_is_named_with_its_share():
 
 @pytest.mark.parametrize(
     "build",
-    [perceptron, convolutions, pytest.param(transformer, marks=pytest.mark.slow)],
+    slow_but((perceptron, convolutions), (perceptron, convolutions, transformer)),
     ids=lambda build: build.__name__,
 )
 def test_what_is_exchanged_is_known_before_anything_is_cut(build):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from autodist.kernels.shard import OF_PARTS
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.testing import InProcessCluster
+from tests.quick import slow_but
 
 from .test_groups import FOUR, wholes
 
@@ -146,9 +147,7 @@ OTHERS = {  # without which weights would be others
     [(COLUMNS, TWO), *(pytest.param(*given, marks=pytest.mark.slow) for given in ((ROWS, TWO), (GROUPS, FOUR)))],
     ids=["columns", "rows", "groups"],
 )
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in OPTIMIZERS]
-)
+@pytest.mark.parametrize("name", slow_but(QUICK, OPTIMIZERS))
 def test_each_replica_updates_its_parts(name, strategy, spec):
     keras.utils.set_random_seed(0)
     model, optimizer = perceptron(), OPTIMIZERS[name]()

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import CaptureError
+from tests.quick import slow_but
 
 from .programs import TWO
 
@@ -214,7 +215,7 @@ def refusal(program):
 
 @pytest.mark.parametrize(
     "program",
-    [pytest.param(p, marks=pytest.mark.slow if p is graph_convolution_of_edges else ()) for p in REFUSED],
+    slow_but(REFUSED.keys() - {graph_convolution_of_edges}, REFUSED),
     ids=lambda program: program.__name__,
 )
 def test_what_needs_the_whole_batch_trains_as_on_one_device(program):

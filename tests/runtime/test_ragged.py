@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import UsageError
+from tests.quick import slow_but
 
 from . import ragged_cases
 from .programs import TWO, run_distributed, run_plain
@@ -25,10 +26,9 @@ QUICK = (
     "sums", "made_dense", "attention_between_words", "words_to_predict_by_example", "sparse_rows_that_meet",
     "in_batch_negatives", "words_that_are_even", "each_text_by_itself",
 )  # fmt: skip
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ragged_cases.CASES if name not in QUICK]
 
 
-@pytest.mark.parametrize("name", [*QUICK, *SLOW])
+@pytest.mark.parametrize("name", slow_but(QUICK, ragged_cases.CASES))
 def test_losses(name, caplog):
     caplog.set_level("INFO", "autodist")
     compare(ragged_cases.program(ragged_cases.CASES[name]))

@@ -108,7 +108,8 @@ def _is_for_updates(
 ) -> bool:
     """Whether nothing is made of a variable's values but those that it gets itself, or that weights get.
 
-    Such numbers may be made of them on the way, of which anything may be computed then.
+    On the way, elements may be put together into numbers. All workers have these: an update may compute anything of
+    them, but no loss may.
     """
     stack = [(name, False) for name, handles in analysis.reads.items() if variable.handle in handles]
     seen: set[tuple[str, bool]] = set()
