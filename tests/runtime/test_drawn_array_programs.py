@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import autodist
-from autodist.graph.layouts import _argument_layouts, _plan
+from autodist.graph.layouts import _argument_layouts, _plan, _plan_costs
 from autodist.resource_spec import ResourceSpec
 
 SIZES = (12, 6, 18, 13, 1)
@@ -132,7 +132,7 @@ def drawn(seed):
 
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=() if seed < 8 else pytest.mark.slow) for seed in range(80)])
 def test_a_random_function_finds_what_one_device_finds(seed, monkeypatch):
-    for module in (_plan, _argument_layouts):  # small arrays are exchanged as large ones are
+    for module in (_plan, _plan_costs, _argument_layouts):  # small arrays are exchanged as large ones are
         monkeypatch.setattr(module, "LATENCY_BYTES", 0)
     program, arrays, dims, replicas = drawn(seed)
     expected = tf.nest.flatten(tf.function(program)(*map(tf.constant, arrays)))

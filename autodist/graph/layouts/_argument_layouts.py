@@ -13,7 +13,8 @@ from autodist.graph._variables import StepInput
 from autodist.graph.layouts._base import Partial, Whole
 from autodist.graph.layouts._batch_plan import BatchPlan, NoPlanError, size_bytes
 from autodist.graph.layouts._exchanged import exchanged_in
-from autodist.graph.layouts._plan import LATENCY_BYTES, plan_batch
+from autodist.graph.layouts._plan import plan_batch
+from autodist.graph.layouts._plan_costs import COMPUTING, LATENCY_BYTES
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
@@ -26,8 +27,6 @@ _MOST_TRIED = 81
 """Up to this many ways to cut the arguments, all are tried; else one argument after the other is improved."""
 _FEWEST_TRIED, _MOST_PLANNED = 4, 40_000
 """In large programs fewer ways are tried, so that this many nodes are planned in all, in some ten seconds."""
-_COMPUTING = 0.05
-"""The cost of computing a byte of a result, relative to that of sending one."""
 _WORTH_A_COPY = 0.9
 """Replicas get a second part of an argument if the cost falls below this fraction of the one without it."""
 
@@ -186,7 +185,7 @@ class _Search:
             self._in_parts.add(dims)
         count = sum(one.travels for found in plan.exchanges.values() for one in found)
         moved = sent_bytes(self._graph, plan, self._parts)  # between devices of one host as well
-        return moved + LATENCY_BYTES * count + _COMPUTING * sum(self._made(plan))
+        return moved + LATENCY_BYTES * count + COMPUTING * sum(self._made(plan))
 
     def _made(self, plan: BatchPlan) -> Iterator[float]:
         """Bytes that a replica computes."""

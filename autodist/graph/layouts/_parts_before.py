@@ -12,8 +12,12 @@ from typing import Any
 
 from autodist.graph._graph_def import data_inputs, is_stateful, node_of
 from autodist.graph.layouts._base import WHOLE, Layout, Partial
+from autodist.graph.layouts._plan_costs import COMPUTING, LATENCY_BYTES
 from autodist.graph.layouts._way import Way
 from autodist.graph.layouts._ways import Ways
+
+_MOST_BYTES = LATENCY_BYTES / COMPUTING
+"""Up to which size replicas compute a tensor again rather than wait for others."""
 
 
 class PartsBefore:
@@ -25,7 +29,6 @@ class PartsBefore:
         primary: By node, the way that was chosen.
         layouts: By tensor, how it is computed in that way.
         bytes_of: The size of a tensor.
-        most_bytes: Up to which size replicas compute one again rather than wait for others.
     """
 
     def __init__(
@@ -35,14 +38,12 @@ class PartsBefore:
         primary: Mapping[str, Way],
         layouts: Mapping[str, Layout],
         bytes_of: Callable[[str], float],
-        most_bytes: float,
     ) -> None:
         self._nodes = nodes
         self._ways = ways
         self._primary = primary
         self._layouts = layouts
         self._bytes_of = bytes_of
-        self._most_bytes = most_bytes
         self._found: dict[str, Way | None] = {}
 
     def way(self, name: str) -> Way | None:
@@ -54,7 +55,7 @@ class PartsBefore:
 
     def _way(self, node: Any) -> Way | None:
         is_done_once = not self._primary[node.name].is_whole or is_stateful(node.op)
-        if is_done_once or self._bytes_of(node.name) > self._most_bytes:
+        if is_done_once or self._bytes_of(node.name) > _MOST_BYTES:
             return None
         tensors = data_inputs(node)
         for position in range(len(tensors)):

@@ -19,6 +19,7 @@ from autodist.graph._graph_def import (
     data_inputs,
     is_stateful,
     node_of,
+    normalize,
     split_tensor,
     tensor_dtype,
     tensor_name,
@@ -26,21 +27,19 @@ from autodist.graph._graph_def import (
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import StepAnalysis
 from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Partial, Tile, Whole, is_scattered
-from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError, asks_for_sizes, size_bytes
+from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError, asks_for_sizes
+from autodist.graph.layouts._exchanged_so_far import ExchangedSoFar
 from autodist.graph.layouts._looked_up import LookedUp
 from autodist.graph.layouts._parts_before import PartsBefore
+from autodist.graph.layouts._plan_costs import LATENCY_BYTES, PlanCosts
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._sums import PartialRegion
 from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._way import Way, whole_way
 from autodist.graph.layouts._ways import Ways
-from autodist.graph.operators import Kind, is_kind, puts_rows_together
+from autodist.graph.operators import Kind, is_kind
 
-LATENCY_BYTES = 10_000
-"""The fixed cost of an exchange, as the number of bytes that could be sent in the same time."""
-_COMPUTING = 0.05
-"""The cost of computing a byte of a result, relative to that of sending one."""
 BATCH_SIZE = 1024
 """Number of examples by which ways are compared and exchanges counted, if the step is for any number: workers whose
 batches differ must plan alike."""
@@ -88,7 +87,7 @@ class _Planner:
         self.nodes = self.analysis.nodes
         self.outputs = [output.tensor for output in graph.outputs]
         self.effects = graph.effects
-        self.batch_size = graph.fixed_rows or tiled.examples or BATCH_SIZE
+        batch_size = graph.fixed_rows or tiled.examples or BATCH_SIZE
         self.shapes = shapes_of(graph, tiled, by_rows=by_rows) if shapes is None else shapes
         self._shape = self.shapes.shape
         self.ways = Ways(self.nodes, self.shapes, tiled.parts)
@@ -96,13 +95,13 @@ class _Planner:
         self.order = tuple(name for name in self.analysis.order if name in needed)
         self.primary: dict[str, Way] = {}
         self.layouts: dict[str, Layout] = {}
-        self.exchanged: set[tuple[str, Layout]] = set()
+        self.exchanged = ExchangedSoFar()
+        self.costs = PlanCosts(self.analysis, tiled, self.shapes, self.ways, self.exchanged, batch_size)
         self.wanted: dict[str, dict[int, dict[Layout, None]]] = {}
         self.marks: dict[str, Layout] = {}
         self.looked_up = LookedUp()
         self.put_together: set[str] = set()  # sums that are put together at once: all their readers take them whole
-        most_bytes = LATENCY_BYTES / _COMPUTING
-        self.parts_before = PartsBefore(self.nodes, self.ways, self.primary, self.layouts, self._bytes, most_bytes)
+        self.parts_before = PartsBefore(self.nodes, self.ways, self.primary, self.layouts, self.costs.bytes)
 
     def plan(self) -> BatchPlan:
         """Choose the way of each node, then find in which forms its outputs are needed."""
@@ -122,7 +121,7 @@ class _Planner:
                     exchanges[exchange.tensor] = (*exchanges.get(exchange.tensor, ()), exchange)
         order = tuple(name for name in self.order if name in ways)
         dtypes = {tensor: tensor_dtype(self.nodes, tensor) for tensor in exchanges}
-        inputs = {name: tuple(map(_canonical, self._inputs(self.nodes[name]))) for name in order}
+        inputs = {name: tuple(map(normalize, self._inputs(self.nodes[name]))) for name in order}
         # Of a gradient that is asked for its shape only, nothing is computed.
         met = {self.analysis.marks[name].gradient for name in self.marks.keys() & ways.keys()}
         marks = {name: layout for name, layout in self.marks.items() if self.analysis.marks[name].gradient in met}
@@ -147,8 +146,9 @@ class _Planner:
         for k, layout in enumerate(way.outputs):
             self.layouts[tensor_name(node.name, k)] = layout
         if not (node.name in self.analysis.marks or node.name in self.tiled.slices or self._is_asked(node)):
-            pairs = zip(data_inputs(node), way.inputs, strict=False)
-            self.exchanged.update((tensor, to) for tensor, to in pairs if self._layout(tensor) != to)
+            for tensor, to in zip(data_inputs(node), way.inputs, strict=False):
+                if self._layout(tensor) != to:
+                    self.exchanged.add(tensor, to)
 
     def _cheapest(self, node: Any, count: int) -> Way:
         tensors = data_inputs(node)
@@ -160,15 +160,19 @@ class _Planner:
             return whole
         ways = (way for had in self._had(tensors, layouts) for way in self.ways.by_inputs(node, had))
         found = [whole, *(way for way in ways if self.looked_up.allows(way, tensors))]
-        costs = [self._cost(node, way, layouts, tensors) for way in found]
+        costs = [self.costs.of(node, way, layouts, tensors) for way in found]
         return found[costs.index(min(costs))]
 
     def _had(self, tensors: Sequence[str], layouts: list[Layout]) -> Iterator[list[Layout]]:
-        """The layouts in which replicas have some tensors: arguments may be cut in several ways, sums by rows."""
+        """The layouts in which replicas have some tensors, or have them once they were exchanged for other nodes.
+
+        Arguments may be cut in several ways, and sums by rows.
+        """
         yield layouts
         for k, tensor in enumerate(tensors):
             given: tuple[Layout, ...] = self.tiled.inputs.get(node_of(tensor), ())[1:]
-            for other in (*given, *self.looked_up.by_rows(tensor, layouts[k], self._shape(tensor))):
+            parts = (to for to in self.exchanged.of(tensor) if isinstance(to, Tile))
+            for other in (*given, *parts, *self.looked_up.by_rows(tensor, layouts[k], self._shape(tensor))):
                 yield [*layouts[:k], other, *layouts[k + 1 :]]
 
     def _inputs(self, node: Any) -> list[str]:
@@ -182,36 +186,37 @@ class _Planner:
     def _put_together_once(self) -> None:
         """Put parts together where that takes fewer bytes than all that is made of them; see `_sums.py`."""
         region = self._region(lambda layout: layout == Partial())
-        self._put_together(region.worth(lambda tensor: self._times_sent(tensor, WHOLE)))
+        self._put_together(region.worth(lambda tensor: self.costs.times_sent(tensor, WHOLE)))
         if self.tiled.inputs:
             region = self._region(lambda layout: isinstance(layout, Tile))
-            self._put_together(region.best(lambda tensor: self._bytes(tensor) + LATENCY_BYTES))
+            self._put_together(region.best(lambda tensor: self.costs.bytes(tensor) + LATENCY_BYTES))
 
     def _region(self, has_parts: Callable[[Layout], bool]) -> PartialRegion:
         """The tensors that replicas have as such parts, with the bytes that the present plan sends to join them."""
         wanted = [*self.exchanged, *((tensor, WHOLE) for tensor in self.outputs)]
         cut = [(t, to) for t, to in wanted if has_parts(self._layout(t))]
-        region = PartialRegion({_canonical(t): self._once(t, self._layout(t), to) for t, to in cut})
+        region = PartialRegion({normalize(t): self.costs.once(t, self._layout(t), to) for t, to in cut})
         for name in self.order:
             way = self.primary[name]
             if name not in self.analysis.marks and any(map(has_parts, way.inputs)):
                 taken = zip(self._inputs(self.nodes[name]), way.inputs, strict=False)
-                parts = [_canonical(t) for t, to in taken if has_parts(to) and to == self._layout(t)]
+                parts = [normalize(t) for t, to in taken if has_parts(to) and to == self._layout(t)]
                 region.add(parts, (tensor_name(name, k) for k, to in enumerate(way.outputs) if has_parts(to)))
         return region
 
     def _put_together(self, found: Mapping[str, list[str]]) -> None:
         self.put_together.update(found)
         changed = {tensor for members in found.values() for tensor in members}
-        self.exchanged = {(tensor, to) for tensor, to in self.exchanged if _canonical(tensor) not in changed}
-        self.exchanged.update((tensor, WHOLE) for tensor in found)
+        self.exchanged.forget(changed)
+        for tensor in found:
+            self.exchanged.add(tensor, WHOLE)
         self._choose_again(set(found))
 
     def _choose_again(self, changed: set[str]) -> None:
         """Choose the ways of all that takes tensors whose layouts have changed."""
         for name in self.order if changed else ():
             node = self.nodes[name]
-            if name in self.analysis.marks or changed.isdisjoint(map(_canonical, data_inputs(node))):
+            if name in self.analysis.marks or changed.isdisjoint(map(normalize, data_inputs(node))):
                 continue
             before = self.primary[name].outputs
             self._choose(node)
@@ -251,49 +256,8 @@ class _Planner:
         length = next((shape[0] for shape in shapes if shape and shape[0] is not None), None)
         return found or (Cut(0, 1, length.times) if isinstance(length, Multiple) else None)
 
-    def _cost(self, node: Any, way: Way, layouts: Sequence[Layout], tensors: Sequence[str]) -> float:
-        """Bytes that are sent for a way, plus a small cost of computing."""
-        found = sum(map(self._bytes_sent, tensors, layouts, way.inputs))
-        made = sum(self._bytes(tensor_name(node.name, k)) for k in range(len(way.outputs)))
-        if any(isinstance(layout, Partial) for layout in way.inputs):
-            given = max(self._bytes(t) for t, to in zip(tensors, way.inputs, strict=True) if isinstance(to, Partial))
-            # It will have to be put together at some time.
-            found += 2 * (made - given) + LATENCY_BYTES if made > given else 0
-        elif self.tiled.parts and Partial() in way.outputs:
-            found += made + LATENCY_BYTES  # by parts, this one too; tiles would not
-        elif puts_rows_together(node.op) and any(isinstance(layout, Tile) for layout in way.inputs):
-            found += made  # a table that is cut is cut by its rows, mostly: parts of rows would travel
-        return found + made * _COMPUTING * (1 if way.is_whole else 0.5)
-
-    def _bytes_sent(self, tensor: str, source: Layout, target: Layout) -> float:
-        if isinstance(source, Whole) and isinstance(target, Own):
-            return 0 if self.ways.can_be_own(tensor) else float("inf")
-        if source == target or isinstance(source, Whole) or (tensor, target) in self.exchanged:
-            return 0
-        if target in self.tiled.inputs.get(node_of(tensor), ()):
-            return 0
-        if isinstance(target, Partial) or isinstance(source, Own):
-            return float("inf")
-        if isinstance(target, Cut | Tile) and (tensor, WHOLE) in self.exchanged:
-            return 0
-        return self._once(tensor, source, target)
-
-    def _once(self, tensor: str, source: Layout, target: Layout) -> float:
-        """Bytes that are sent to bring a tensor from one layout to another."""
-        return self._times_sent(tensor, target) if source == Partial() else self._bytes(tensor) + LATENCY_BYTES
-
-    def _times_sent(self, tensor: str, target: Layout) -> float:
-        """Bytes that are sent to put the parts of a sum together, all of them or each replica's rows."""
-        return (1 if is_scattered(target) else 2) * self._bytes(tensor) + LATENCY_BYTES
-
-    def _bytes(self, tensor: str) -> float:
-        shape = self._shape(tensor)
-        if shape is None:
-            return float(LATENCY_BYTES)
-        return size_bytes(shape, tensor_dtype(self.nodes, tensor), self.batch_size)
-
     def _layout(self, tensor: str) -> Layout:
-        tensor = _canonical(tensor)
+        tensor = normalize(tensor)
         return WHOLE if tensor in self.put_together else self.layouts.get(tensor, WHOLE)
 
     # Backward: what is needed ----------------------------------------------------------------------------------------
@@ -393,7 +357,3 @@ class _Planner:
 def _is_done_once(node: Any) -> bool:
     """Whether a node does something besides computing, which must happen once; loops are looked into."""
     return is_stateful(node.op) and not is_kind(node.op, Kind.LOOKUP, Kind.FLOW, Kind.LIST)
-
-
-def _canonical(tensor: str) -> str:
-    return tensor.removesuffix(":0")

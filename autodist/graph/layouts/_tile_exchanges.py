@@ -13,7 +13,8 @@ from autodist.graph.layouts._base import Tile, Whole
 from autodist.graph.layouts._batch_plan import BatchPlan, NoPlanError
 from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
 from autodist.graph.layouts._made_of_others import can_be_made_of_others, made_of_others, with_reads
-from autodist.graph.layouts._plan import BATCH_SIZE, LATENCY_BYTES, plan_batch
+from autodist.graph.layouts._plan import BATCH_SIZE, plan_batch
+from autodist.graph.layouts._plan_costs import LATENCY_BYTES
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._tiled_variables import TiledVariables

@@ -1,0 +1,113 @@
+"""Costs of the ways of a node in a plan: bytes that replicas send, now or later, and a little for computing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autodist.graph._graph_def import node_of, normalize, tensor_dtype, tensor_name
+from autodist.graph.analysis import StepAnalysis
+from autodist.graph.layouts._base import WHOLE, Cut, Layout, Own, Partial, Tile, Whole, is_scattered
+from autodist.graph.layouts._batch_plan import size_bytes
+from autodist.graph.layouts._exchanged_so_far import ExchangedSoFar
+from autodist.graph.layouts._gradients_wanted import gradients_wanted
+from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._tiled_variables import TiledVariables
+from autodist.graph.layouts._way import Way
+from autodist.graph.layouts._ways import Ways
+from autodist.graph.operators import puts_rows_together
+
+LATENCY_BYTES = 10_000
+"""The fixed cost of an exchange, as the number of bytes that could be sent in the same time."""
+COMPUTING = 0.05
+"""The cost of computing a byte of a result, relative to that of sending one."""
+
+
+class PlanCosts:
+    """The costs of ways.
+
+    Args:
+        analysis: The flat step.
+        tiled: The variables of which each replica has a part.
+        shapes: What is known of sizes.
+        ways: The ways of nodes.
+        exchanged: The layouts into which tensors are brought in any case; it grows while the plan is made.
+        batch_size: The number of examples.
+    """
+
+    def __init__(
+        self,
+        analysis: StepAnalysis,
+        tiled: TiledVariables,
+        shapes: StepShapes,
+        ways: Ways,
+        exchanged: ExchangedSoFar,
+        batch_size: int,
+    ) -> None:
+        self._nodes = analysis.nodes
+        self._tiled = tiled
+        self._shapes = shapes
+        self._ways = ways
+        self._exchanged = exchanged
+        self._batch_size = batch_size
+        self._wanted = gradients_wanted(analysis, tiled, shapes, ways)
+
+    def of(self, node: Any, way: Way, layouts: Sequence[Layout], tensors: Sequence[str]) -> float:
+        """Bytes that are sent for a way, plus a small cost of computing.
+
+        Args:
+            node: The node.
+            way: How replicas share its work.
+            layouts: By input, how replicas have it.
+            tensors: Its inputs.
+        """
+        found = sum(map(self._sent, tensors, layouts, way.inputs))
+        outputs = [tensor_name(node.name, k) for k in range(len(way.outputs))]
+        made = sum(map(self.bytes, outputs))
+        if any(isinstance(layout, Partial) for layout in way.inputs):
+            given = max(self.bytes(t) for t, to in zip(tensors, way.inputs, strict=True) if isinstance(to, Partial))
+            # It will have to be put together at some time.
+            found += 2 * (made - given) + LATENCY_BYTES if made > given else 0
+        elif self._tiled.parts and Partial() in way.outputs:
+            found += made + LATENCY_BYTES  # by parts, this one too; tiles would not
+        elif puts_rows_together(node.op) and any(isinstance(layout, Tile) for layout in way.inputs):
+            found += made  # a table that is cut is cut by its rows, mostly: parts of rows would travel
+        else:
+            found += sum(map(self._settled, outputs, way.outputs))
+        return found + made * COMPUTING * (1 if way.is_whole else 0.5)
+
+    def once(self, tensor: str, source: Layout, target: Layout) -> float:
+        """Bytes that are sent to bring a tensor from one layout to another."""
+        return self.times_sent(tensor, target) if source == Partial() else self.bytes(tensor) + LATENCY_BYTES
+
+    def times_sent(self, tensor: str, target: Layout) -> float:
+        """Bytes that are sent to put the parts of a sum together, all of them or each replica's rows."""
+        return (1 if is_scattered(target) else 2) * self.bytes(tensor) + LATENCY_BYTES
+
+    def bytes(self, tensor: str) -> float:
+        """The bytes of a tensor."""
+        shape = self._shapes.shape(tensor)
+        if shape is None:
+            return float(LATENCY_BYTES)
+        return size_bytes(shape, tensor_dtype(self._nodes, tensor), self._batch_size)
+
+    def _sent(self, tensor: str, source: Layout, target: Layout) -> float:
+        if isinstance(source, Whole) and isinstance(target, Own):
+            return 0 if self._ways.can_be_own(tensor) else float("inf")
+        if source == target or isinstance(source, Whole) or self._exchanged.has(tensor, target):
+            return 0
+        if target in self._tiled.inputs.get(node_of(tensor), ()):
+            return 0
+        if isinstance(target, Partial) or isinstance(source, Own):
+            return float("inf")
+        if isinstance(target, Cut | Tile) and self._exchanged.has(tensor, WHOLE):
+            return 0
+        if isinstance(target, Whole) and isinstance(source, Cut | Tile) and set(self._exchanged.of(tensor)):
+            return 0  # other parts than a replica's own are taken from the whole
+        return self.once(tensor, source, target)
+
+    def _settled(self, tensor: str, layout: Layout) -> float:
+        """Bytes that are sent later, to bring the gradient of a variable into the layout in which it is wanted."""
+        wanted = self._wanted.get(normalize(tensor))
+        is_there = wanted is None or layout == wanted or isinstance(layout, Whole)
+        return 0 if is_there or wanted is None else self.once(tensor, layout, wanted)
