@@ -9,7 +9,7 @@ from autodist.resource_spec import Mesh
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search._with_tiles_instead import can_tile_steps
 from autodist.search.space import Rule, obeys
-from autodist.search.tilings import plan_tiling, with_tiles
+from autodist.search.tilings import bytes_of_an_exchange, plan_tiling, with_tiles
 from autodist.simulator import Domain, EventSimulator
 from autodist.strategies import Strategy, check
 
@@ -46,8 +46,9 @@ class TiledVariants:
         graph, spec = self._domain.graph, self._domain.spec
         try:
             if self._cut is None:
-                self._cut = plan_tiling(graph, Mesh.of(spec).flat()).cut_dims()
-            drawn = list(with_tiles(graph, spec, strategy, self._cut))
+                mesh, price = Mesh.of(spec).flat(), bytes_of_an_exchange(spec)
+                self._cut = plan_tiling(graph, mesh, exchange_bytes=price).cut_dims()
+            drawn = list(with_tiles(graph, spec, [strategy], self._cut))
         except StrategyError:  # nothing is known of the step
             self.is_over = True
             return None

@@ -9,7 +9,7 @@ import numpy as np
 from autodist.errors import AutoDistError, StrategyError
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search.tilings import Tiled, with_tiles
-from autodist.strategies import Strategy, check, tile_costs
+from autodist.strategies import AllReduce, Strategy, check, tile_costs
 
 if TYPE_CHECKING:
     from autodist.simulator import Domain, Simulator
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _EQUAL = 0.1
 """Strategies whose expected times differ by less than this fraction count as equal. The one whose computation waits
 least often is taken: each wait is as long as the slowest host takes, which can't be predicted."""
+
+_LEAST_GAIN = 1 / 6
+"""The fraction of a step's time that tiles must be expected to save: where 17 to 20 % were expected, steps took 11 to
+31 % less, and where 16 % were, 5 % more."""
 
 
 def with_tiles_instead(
@@ -29,21 +33,25 @@ def with_tiles_instead(
         chosen: A strategy.
         domain: The graph and the cluster that it is for.
         simulator: A simulator whose scores are seconds.
-        margin: The fraction by which it must be faster.
+        margin: The fraction by which it must be faster apart from the computation, whose time is the same.
         may_group: Whether replicas may fall into groups.
     """
     if not can_tile_steps(domain):
         return None
     chosen_s = float(simulator.predict([chosen], domain)[0])
-    if domain.compute_s > (1 - margin) * chosen_s:
+    compute_s = min(domain.compute_s, chosen_s)
+    longest_s = min(compute_s + (1 - margin) * (chosen_s - compute_s), (1 - _LEAST_GAIN) * chosen_s)
+    if compute_s > longest_s:
         return None  # computing alone takes too long
     found = _fitting(chosen, domain, may_group=may_group)
     if not found:
         return None
     expected_s = simulator.predict(found, domain)
-    if expected_s.min() >= (1 - margin) * chosen_s:
+    if expected_s.min() >= longest_s:
         return None
-    near = [s for s, time_s in zip(found, expected_s, strict=True) if time_s <= (1 + _EQUAL) * expected_s.min()]
+    ordered = sorted(zip(expected_s.tolist(), found, strict=True), key=lambda pair: pair[0])
+    near = [strategy for time_s, strategy in ordered if time_s <= (1 + _EQUAL) * ordered[0][0]]
+    # `near` is in the order of the expected times: of equally many waits, the fastest counts.
     return min(near, key=lambda strategy: tile_costs(strategy, domain.graph, domain.batch_size).waits)
 
 
@@ -68,10 +76,12 @@ def can_tile_steps(domain: Domain) -> bool:
 
 
 def _fitting(chosen: Strategy, domain: Domain, *, may_group: bool) -> list[Strategy]:
-    room, found = MemoryFilter(domain), []
+    room, found, graph, spec = MemoryFilter(domain), [], domain.graph, domain.spec
     try:
-        for strategy in with_tiles(domain.graph, domain.spec, chosen, may_group=may_group):
-            check(strategy, domain.graph, domain.spec)
+        # What was chosen for the largest variables may not be the best for those that are left without them.
+        plain = AllReduce(communicator=chosen.graph.communicator).build(graph, spec)
+        for strategy in with_tiles(graph, spec, [chosen, plain], may_group=may_group):
+            check(strategy, graph, spec)
             if not room.why_not(strategy):
                 found.append(strategy)
     except StrategyError:  # nothing is known of the step, or the chosen strategy does not work with tiles

@@ -13,6 +13,7 @@ from autodist.search.tilings._coarsen import CoarseStep, coarsen
 from autodist.search.tilings._device_memory import DeviceMemory, device_memory, tiling_within
 from autodist.search.tilings._domains import Replicate, tile_bytes
 from autodist.search.tilings._elimination import CostFactor, TooWide, eliminate, min_degree_order
+from autodist.search.tilings._exchange_price import bytes_of_an_exchange
 from autodist.search.tilings._factor_tables import Tables
 from autodist.search.tilings._greedy import greedy
 from autodist.search.tilings._plan_tiling import plan_tiling
@@ -42,6 +43,7 @@ __all__ = [
     "alike_steps",
     "baseline_tiling",
     "batch_dims",
+    "bytes_of_an_exchange",
     "coarsen",
     "device_memory",
     "eliminate",

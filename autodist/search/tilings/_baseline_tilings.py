@@ -29,7 +29,11 @@ class Baseline(enum.Enum):
 
 
 def baseline_tiling(
-    graph: CoarseGraph, lengths: tuple[int, ...], baseline: Baseline, tiles: AxisTiles = AxisTiles.BOXES
+    graph: CoarseGraph,
+    lengths: tuple[int, ...],
+    baseline: Baseline,
+    tiles: AxisTiles = AxisTiles.BOXES,
+    exchange_bytes: float = 0.0,
 ) -> FoundTiling:
     """Return the tiling that a rule makes; what can't be cut evenly is whole.
 
@@ -38,21 +42,24 @@ def baseline_tiling(
         lengths: Lengths of the axes of the mesh.
         baseline: The rule.
         tiles: How tiles lie.
+        exchange_bytes: The price of an exchange that the computation waits for, in moved bytes.
     """
     if baseline is Baseline.EQUAL_CHOP:
-        return find_tiling(graph, (prod(lengths),), SearchOptions(tiles=tiles))
+        return find_tiling(graph, (prod(lengths),), SearchOptions(tiles=tiles, exchange_bytes=exchange_bytes))
     rows = batch_dims(graph)
     if baseline is Baseline.DATA:
         layouts = [_along(graph, t, _data_dim(graph, t, dim, lengths), lengths) for t, dim in enumerate(rows)]
-        tables = Tables(graph, lengths, tiles)
+        tables = Tables(graph, lengths, tiles, exchange_bytes)
         forced = {k: _by_rows(tables, operator, rows) for k, operator in enumerate(graph.operators)}
-        return priced(graph, lengths, layouts, tiles, forced)
+        return priced(graph, lengths, layouts, tiles, forced, exchange_bytes)
     if baseline is Baseline.ALL_ROW:
         firsts = [_along(graph, t, _first_cuttable(graph, t, lengths), lengths) for t in range(len(graph.tensors))]
-        return priced(graph, lengths, firsts, tiles)
+        return priced(graph, lengths, firsts, tiles, exchange_bytes=exchange_bytes)
     allowed = _mixed if baseline is Baseline.ONE_WEIRD_TRICK else _by_model
     fixed = {t: allowed(graph, t, rows[t], lengths) for t in range(len(graph.tensors))}
-    return find_tiling(graph, lengths, SearchOptions(tiles=tiles, fixed={t: f for t, f in fixed.items() if f}))
+    allowed_layouts = {t: found for t, found in fixed.items() if found}
+    options = SearchOptions(tiles=tiles, fixed=allowed_layouts, exchange_bytes=exchange_bytes)
+    return find_tiling(graph, lengths, options)
 
 
 def batch_dims(graph: CoarseGraph) -> tuple[int | None, ...]:

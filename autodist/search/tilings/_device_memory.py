@@ -81,7 +81,7 @@ def tiling_within(
     Raises:
         SpaceEmpty: None is found; the message gives the least need of a device.
     """
-    rule = baseline_tiling(graph, lengths, Baseline.DATA, options.tiles)
+    rule = baseline_tiling(graph, lengths, Baseline.DATA, options.tiles, options.exchange_bytes)
     best = min(find_tiling(graph, lengths, options), rule, key=lambda tiling: tiling.moved_bytes)
     needed = needs(best)
     if limit_bytes is None or needed <= limit_bytes:

@@ -30,11 +30,14 @@ class Tables:
         graph: The graph.
         lengths: Lengths of the axes of the mesh.
         tiles: How tiles lie.
+        exchange_bytes: The price of an exchange that the computation waits for, in moved bytes, whatever it moves. It
+            does not wait for what only gradients of variables need.
     """
 
     graph: CoarseGraph
     lengths: tuple[int, ...]
     tiles: AxisTiles = AxisTiles.BOXES
+    exchange_bytes: float = 0.0
     _tables: dict[object, NDArray[np.float64]] = field(default_factory=dict)
     _combined: dict[object, tuple[Combination, ...]] = field(default_factory=dict)
 
@@ -74,7 +77,7 @@ class Tables:
         tensors = [self.graph.tensors[t] for t in operator.operands]
         scope = tuple(dict.fromkeys(operator.operands))
         equal = tuple(scope.index(t) for t in operator.operands)
-        sizes = tuple((t.shape, t.item_bytes) for t in tensors)
+        sizes = tuple((t.shape, t.item_bytes, t.stored > 0) for t in tensors)
         dims = tuple(self.graph.dims[t] for t in operator.operands)
         given = tuple(domains[t] for t in operator.operands)
         key = (len(operator.inputs), operator.count, equal, sizes, dims, given, among)
@@ -146,7 +149,10 @@ class Tables:
             else:
                 moved = shares.moved[np.ix_(needed, layouts)]
             halos = np.array([self._halo(c, place, tensor) for c in among])[:, None]
-            found.append((moved + halos) * float(tensor.size_bytes * operator.count))
+            costs = (moved + halos) * float(tensor.size_bytes * operator.count)
+            if self.exchange_bytes and not (tensor.stored and place >= len(operator.inputs)):
+                costs += (costs > 0) * (self.exchange_bytes * operator.count)
+            found.append(costs)
         return found
 
     def _shares(self, rank: int) -> ConversionShares:

@@ -27,6 +27,7 @@ def plan_tiling(
     mesh: Mesh,
     memory_limit_bytes: int | None = None,
     needs: Callable[[TilingPlan], float] | None = None,
+    exchange_bytes: float = 0.0,
 ) -> TilingPlan:
     """Return the layouts of a step's variables with which the fewest bytes are moved.
 
@@ -39,6 +40,8 @@ def plan_tiling(
         memory_limit_bytes: The most bytes that each device may keep.
         needs: Gives the bytes that a device keeps under a tiling; by default, tiles of variables, slots and
             activations, and tensors that operators gather.
+        exchange_bytes: The price of an exchange that the computation waits for, in moved bytes:
+            :func:`~autodist.search.tilings.bytes_of_an_exchange`.
 
     Raises:
         StrategyError: The step is only described, the number of its examples is not known, or the mesh has too many
@@ -56,7 +59,7 @@ def plan_tiling(
     lengths = tuple(length for _, length in axes)
     if not axes:
         return TilingPlan(mesh, {v.name: TensorLayout.whole(len(v.shape)) for v in graph.variables})
-    options = SearchOptions(fixed=_inputs(step, lengths), memory_weight=_TIE)
+    options = SearchOptions(fixed=_inputs(step, lengths), memory_weight=_TIE, exchange_bytes=exchange_bytes)
 
     def needs_of(found: FoundTiling) -> float:
         if needs is None:

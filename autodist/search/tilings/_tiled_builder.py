@@ -11,6 +11,7 @@ from autodist.fitting_names import fits_name
 from autodist.graph import TrainingGraph
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import Mesh, ResourceSpec
+from autodist.search.tilings._exchange_price import bytes_of_an_exchange
 from autodist.search.tilings._plan_tiling import plan_tiling
 from autodist.simulator import Domain, device_needs
 from autodist.strategies import (
@@ -146,7 +147,8 @@ class Tiled(StrategyBuilder):
         try:
             if limit is not None:
                 return self._within(limit, graph, spec, named)
-            return plan_tiling(self._of_group(graph), self._mesh(spec)).cut_dims(), ""
+            price = bytes_of_an_exchange(spec)
+            return plan_tiling(self._of_group(graph), self._mesh(spec), exchange_bytes=price).cut_dims(), ""
         except StrategyError as error:
             if self.memory_gb is not None:
                 raise
@@ -175,8 +177,10 @@ class Tiled(StrategyBuilder):
         def needs_of_plan(plan: TilingPlan) -> float:
             return needs(plan.cut_dims())
 
+        mesh, price = self._mesh(spec), bytes_of_an_exchange(spec)
         try:
-            return plan_tiling(self._of_group(graph), self._mesh(spec), int(limit_bytes), needs_of_plan).cut_dims(), ""
+            found = plan_tiling(self._of_group(graph), mesh, int(limit_bytes), needs_of_plan, price)
+            return found.cut_dims(), ""
         except SpaceEmpty as error:
             in_turns = self._in_turns(graph, spec)
             if needs(in_turns) > limit_bytes:

@@ -62,6 +62,7 @@ class SearchOptions:
         fixed: By tensor, the layouts that are allowed.
         memory_weight: The price, in moved bytes, of one more byte that a device keeps.
         copies_bytes: Bytes that each device may keep for copies cut along other dims, in greedy searches on one axis.
+        exchange_bytes: The price of an exchange that the computation waits for, in moved bytes, whatever it moves.
         most_cells: Number of cells of the largest table.
     """
 
@@ -72,6 +73,7 @@ class SearchOptions:
     fixed: Mapping[int, tuple[States, ...]] = field(default_factory=lambda: MappingProxyType({}))
     memory_weight: float = 0.0
     copies_bytes: float = 0.0
+    exchange_bytes: float = 0.0
     most_cells: float = MOST_CELLS
 
 
@@ -82,7 +84,7 @@ class FoundTiling:
     Attributes:
         layouts: By tensor, its layout.
         cuts: By operator, how it is cut along each axis.
-        moved_bytes: Bytes that conversions move in a step, over all devices.
+        moved_bytes: Bytes that conversions move in a step, over all devices, and the price of exchanges.
         after_each: If axes were cut in turn, `moved_bytes` with only the first axis, the first two, and so on.
     """
 
@@ -113,9 +115,10 @@ def priced(
     layouts: Sequence[States],
     tiles: AxisTiles = AxisTiles.BOXES,
     among: Mapping[int, tuple[Combination, ...]] = MappingProxyType({}),
+    exchange_bytes: float = 0.0,
 ) -> FoundTiling:
     """The tiling with these layouts, each operator being cut in the cheapest way, or in the cheapest of those given."""
-    tables = Tables(graph, lengths, tiles)
+    tables = Tables(graph, lengths, tiles, exchange_bytes)
     chosen = [
         tables.best(
             operator, [layouts[t] for t in operator.operands], among.get(place) or tables.combinations(operator)
@@ -245,7 +248,7 @@ class _Search:
         return cost, found
 
     def _tables(self, count: int) -> Tables:
-        return Tables(self._graph, self._lengths[:count], self._options.tiles)
+        return Tables(self._graph, self._lengths[:count], self._options.tiles, self._options.exchange_bytes)
 
     def _solved(
         self, tables: Tables, domains: list[tuple[States, ...]], among: Sequence[tuple[Combination, ...]]
@@ -341,7 +344,9 @@ def priced_by(tables: Tables, layouts: tuple[States, ...]) -> FoundTiling:
     chosen = []
     for operator in tables.graph.operators:
         given = tuple(layouts[t] for t in operator.operands)
-        sizes = tuple((tables.graph.tensors[t].size_bytes, tables.graph.dims[t]) for t in operator.operands)
+        tensors = [tables.graph.tensors[t] for t in operator.operands]
+        dims = tuple(tables.graph.dims[t] for t in operator.operands)
+        sizes = tuple((t.size_bytes, t.stored > 0) for t in tensors), dims
         key = (operator.forms, len(operator.inputs), operator.count, operator.may_repeat, given, sizes)
         if key not in known:
             known[key] = tables.best(operator, given, tables.combinations(operator))

@@ -1,14 +1,15 @@
-"""Strategies that are like another one, but tile its largest variables."""
+"""Strategies that are like other ones, but tile their largest variables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.operators import Kind, is_kind, meaning
 from autodist.resource_spec import Mesh
+from autodist.search.tilings._exchange_price import bytes_of_an_exchange
 from autodist.search.tilings._plan_tiling import plan_tiling
 from autodist.strategies import Strategy, can_tile, tile_config
 
@@ -25,12 +26,12 @@ _MANY_NODES = 5000
 def with_tiles(
     graph: TrainingGraph,
     spec: ResourceSpec,
-    others: Strategy,
+    others: Sequence[Strategy],
     cut: Mapping[str, int] | None = None,
     *,
     may_group: bool = False,
 ) -> Iterator[Strategy]:
-    """Yield strategies in which the largest variables are tiled, and all others are as another strategy has them.
+    """Yield strategies in which the largest variables are tiled, and all others are as some strategies have them.
 
     The dims are those with which all tensors of the step together move the fewest bytes. Small variables may be worth
     less than what the computation waits for, so there is one with all, and some with fewer.
@@ -38,36 +39,38 @@ def with_tiles(
     Args:
         graph: G, for a batch of known size.
         spec: D.
-        others: A strategy for all devices.
+        others: Strategies for all devices.
         cut: By variable that may be tiled, its dim; None to look for those dims.
         may_group: Whether there are some with groups of replicas as well.
 
     Raises:
         StrategyError: Nothing is known of the step, see :func:`~autodist.search.tilings.plan_tiling`.
     """
-    of_all = plan_tiling(graph, Mesh.of(spec).flat()).cut_dims() if cut is None else cut
+    price = bytes_of_an_exchange(spec)
+    of_all = plan_tiling(graph, Mesh.of(spec).flat(), exchange_bytes=price).cut_dims() if cut is None else cut
     sizes = _sizes(graph, of_all, len(spec.replicas))
     is_large = graph.graph_def is None or len(graph.graph_def.node) > _MANY_NODES
     for least in _thresholds(sizes, _FEW if is_large else _MOST):
         dims = {name: of_all[name] for name, size in sizes.items() if size >= least}
-        yield _tiled(graph, spec, others, dims)
+        yield from (_tiled(graph, spec, other, dims) for other in others)
     if cut is None and may_group and not is_large and can_group(graph):
         yield from _in_groups(graph, spec, others)
 
 
-def _in_groups(graph: TrainingGraph, spec: ResourceSpec, others: Strategy) -> Iterator[Strategy]:
+def _in_groups(graph: TrainingGraph, spec: ResourceSpec, others: Sequence[Strategy]) -> Iterator[Strategy]:
     """The strategies in which groups of replicas have all parts, for each possible number of groups."""
     mesh, examples = Mesh.of(spec).flat(), graph.batch_size or 0
+    price = bytes_of_an_exchange(spec)
     for groups in numbers_of_groups(spec):
         parts = mesh.size // groups
         if examples < groups or parts < 2:
             continue
         [(axis, _)] = mesh.axes
         of_group = Mesh(((axis, parts),), mesh.devices[:parts])
-        cut = plan_tiling(graph.with_batch_size(examples // groups), of_group).cut_dims()
+        cut = plan_tiling(graph.with_batch_size(examples // groups), of_group, exchange_bytes=price).cut_dims()
         dims = {name: cut[name] for name in _sizes(graph, cut, parts)}
         if dims:
-            yield _tiled(graph, spec, others, dims, groups)
+            yield from (_tiled(graph, spec, other, dims, groups) for other in others)
 
 
 def numbers_of_groups(spec: ResourceSpec) -> tuple[int, ...]:

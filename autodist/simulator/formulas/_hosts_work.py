@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 def waiting_s(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> Floats:
     """Seconds of each strategy in which the computation waits for activations of other replicas.
 
-    Their bytes go over the slowest link, and each wait takes as long as a collective over AutoDist's own library.
+    Their bytes go over the slowest link, and each exchange takes a while besides.
     """
     hosts = len(domain.replicas)
     if hosts == 1 or not table.waited_bytes.any():
         return np.zeros(count, np.float32)
-    wait_s = calibration.copy_s + hosts * calibration.stream_s + float(domain.latency_s.max(initial=0))
+    shared = max(host.cores_shared_by for host in domain.spec.hosts)
+    wait_s = calibration.exchange_s(hosts, float(domain.latency_s.max(initial=0)), shared)
     by_shard = table.waited_bytes * np.float64(domain.ring_s_per_byte) + table.waits * np.float64(wait_s)
     found: Floats = np.bincount(table.strategy, by_shard, count).astype(np.float32)
     return found

@@ -54,5 +54,5 @@ def test_no_groups_are_proposed_for_steps_that_they_can_not_share(layer, is_shar
     model = keras.Sequential([keras.Input((512,)), layers.Dense(512), between, layers.Dense(512)])
     specs = [tf.TensorSpec([512, 512])] * 2
     graph = captured(model, keras.losses.MeanSquaredError(), keras.optimizers.SGD(0.1), *specs)
-    found = with_tiles(graph, FOUR, compose(ALL_REDUCE, graph, FOUR), may_group=True)
+    found = with_tiles(graph, FOUR, [compose(ALL_REDUCE, graph, FOUR)], may_group=True)
     assert any(one.groups_of_replicas > 1 for one in found) == is_shared
