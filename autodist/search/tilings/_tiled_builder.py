@@ -37,8 +37,9 @@ class Tiled(StrategyBuilder):
     """Weights are cut over all replicas, each of which computes with its part; all-reduce for the other variables.
 
     No gradient of such a weight travels, and no worker keeps all of it; activations travel instead. Which dims are cut
-    is searched for: those with which a step moves the fewest bytes (SoyBean, Wang et al. 2018; Tofu, EuroSys'19). So
-    for large batches of small weights it may cut nothing.
+    is searched for: those with which a step moves the fewest bytes (SoyBean, Wang et al. 2018; Tofu, EuroSys'19), where
+    an exchange that the computation waits for has a price of its own. So for large batches of small weights it may cut
+    nothing.
 
     Attributes:
         dims: Texts ``"PATTERN=DIM"``: a pattern of names and the dim that is cut, or ``whole``; the first that fits

@@ -78,6 +78,20 @@ def test_convolutions_are_replicated_and_dense_layers_cut():
     assert plan.moved_bytes < 2 * 3 * weights(graph) / 3
 
 
+def test_exchanges_have_a_price():
+    """A bias of few numbers is not worth an exchange, nor is anything if an exchange takes as long as all gradients."""
+    graph = images()
+    plans = [plan_tiling(graph, mesh(4), exchange_bytes=price) for price in (0.0, 3e5, 1e12)]
+    free, priced, dear = (plan.cut_dims() for plan in plans)
+    whole = {name for name in (f"sequential/c{n}" for n in range(8)) if f"{name}/kernel" not in priced}
+    assert any(f"{name}/bias" in free for name in whole)
+    assert not any(f"{name}/bias" in priced for name in whole)
+    assert priced["sequential/d0/kernel"] in (0, 1)
+    assert dear == {}
+    assert plans[0].moved_bytes <= plans[1].moved_bytes < plans[2].moved_bytes
+    assert plans[2].moved_bytes == pytest.approx(2 * 3 * weights(graph), rel=0.01), "an all-reduce"
+
+
 def test_a_transformer_is_cut_by_heads_and_by_hidden_units():
     """As Megatron-LM cuts it, found unaided: what one product makes in parts, the next one sums."""
     graph = sentences()

@@ -8,7 +8,7 @@ from autodist.resource_spec import Host, ResourceSpec
 from autodist.search._with_tiles_instead import with_tiles_instead
 from autodist.search.tilings import with_tiles
 from autodist.simulator import Domain, EventSimulator, memory_needs, tabulate
-from autodist.strategies import check, compose, traffic
+from autodist.strategies import check, compose, tiled_dims, traffic
 
 from .keras_steps import captured, dense
 
@@ -31,6 +31,29 @@ def test_groups_are_taken_where_activations_are_about_as_large_as_weights(rows, 
     check(found, domain.graph, FOUR)
     without = with_tiles_instead(chosen, domain, EventSimulator(), 0.1, may_group=False)
     assert without is None or without.groups_of_replicas == 1
+
+
+def test_what_is_not_computed_must_become_shorter_by_the_margin():
+    domain = Domain.of(perceptron(128), FOUR)
+    chosen = compose(ALL_REDUCE, domain.graph, FOUR)
+    simulator = EventSimulator()
+    found = with_tiles_instead(chosen, domain, simulator, 0.1, may_group=False)
+    times_s = simulator.predict([chosen, found], domain) - domain.compute_s
+    gain = 1 - times_s[1] / times_s[0]
+    assert gain > 0.1
+    for margin, is_taken in ((gain - 0.01, True), (gain + 0.01, False)):
+        one = with_tiles_instead(chosen, domain, simulator, margin, may_group=False)
+        assert (one is not None) == is_taken
+
+
+def test_variables_that_are_left_whole_may_be_all_reduced():
+    graph = perceptron(128)
+    others = [compose(text, graph, FOUR) for text in ("PSLoadBalancing()", ALL_REDUCE)]
+    found = list(with_tiles(graph, FOUR, others))
+    assert len(found) == 2 * len(list(with_tiles(graph, FOUR, others[:1])))
+    for first, second in zip(found[::2], found[1::2], strict=True):
+        assert tiled_dims(first) == tiled_dims(second) != {}
+        assert first != second
 
 
 def test_what_groups_send_and_keep_is_told():
