@@ -127,9 +127,12 @@ def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool)
     editor.prune([*effects, *points, *outputs, *graph.kept])
     needed = sorted(name for node, name in away.items() if node in editor)
     if needed and is_trained:
+        whole = needed[0].rpartition("/shard_")[0] or needed[0]
+        or_else = ", or let all replicas be one group" if graph.layout.groups > 1 else ""
         raise StrategyError(
-            f"`{needed[0]}` is a part of a tiled variable that another worker has, and this step needs it here",
-            hint="give the variable another strategy: it is used in ways in which a replica can't take its part alone",
+            f"this step needs all parts of `{whole}` on each worker, which has only its own: it is used in ways in "
+            "which a replica can't take its part alone",
+            hint=f"keep it whole, as by `Tiled(dims=('{whole}=whole',))`{or_else}",
         )
     return graph.edited(editor, effects=effects)
 
