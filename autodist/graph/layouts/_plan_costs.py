@@ -102,8 +102,6 @@ class PlanCosts:
             return float("inf")
         if isinstance(target, Cut | Tile) and self._exchanged.has(tensor, WHOLE):
             return 0
-        if isinstance(target, Whole) and isinstance(source, Cut | Tile) and set(self._exchanged.of(tensor)):
-            return 0  # other parts than a replica's own are taken from the whole
         return self.once(tensor, source, target)
 
     def _settled(self, tensor: str, layout: Layout) -> float:
