@@ -104,6 +104,16 @@ class ResourceSpec:
         return Link(first.name, second.name, min(first.bandwidth_gbps, second.bandwidth_gbps))
 
     @cached_property
+    def cores_shared_by(self) -> int:
+        """How many hosts share the cores of one machine, at most; 1 where none do.
+
+        Example:
+            >>> ResourceSpec((Host("a", "a", cores_shared_by=2), Host("b", "b", cores_shared_by=2))).cores_shared_by
+            2
+        """
+        return max(host.cores_shared_by for host in self.hosts)
+
+    @cached_property
     def evenness(self) -> float:
         """Bandwidth of the slowest link between two hosts as a share of that of the fastest; 1 without any.
 

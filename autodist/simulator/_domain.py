@@ -245,7 +245,7 @@ class Domain:
 
         It is at most the number of hosts that share cores, if that is known: other costs do not grow with the work.
         """
-        found, shared = self._slowest / self._largest_share, max(host.cores_shared_by for host in self.spec.hosts)
+        found, shared = self._slowest / self._largest_share, self.spec.cores_shared_by
         return min(found, float(shared)) if shared > 1 else found
 
     @cached_property
@@ -258,7 +258,7 @@ class Domain:
         """The time of the replica with the most examples as a fraction of the profile's, which had all its cores."""
         if self.floor_s is not None and self.profile.step_s > 0:
             return self.floor_s / self.profile.step_s
-        return self._largest_share * max(host.cores_shared_by for host in self.spec.hosts)
+        return self._largest_share * self.spec.cores_shared_by
 
     @property
     def _largest_share(self) -> float:

@@ -36,6 +36,5 @@ def bytes_of_an_exchange(spec: ResourceSpec) -> float:
         return 0.0
     links = [spec.link(a.name, b.name) for a, b in combinations(hosts, 2)]
     latency_s = max(link.latency_ms for link in links) / 1e3
-    shared = max(host.cores_shared_by for host in hosts)
     slowest = min(link.bandwidth_gbps for link in links) * _BYTES_PER_GBIT
-    return Calibration().exchange_s(len(hosts), latency_s, shared) * slowest * len(hosts)
+    return Calibration().exchange_s(len(hosts), latency_s, spec.cores_shared_by) * slowest * len(hosts)

@@ -22,8 +22,8 @@ def waiting_s(table: ShardTable, domain: Domain, count: int, calibration: Calibr
     hosts = len(domain.replicas)
     if hosts == 1 or not table.waited_bytes.any():
         return np.zeros(count, np.float32)
-    shared = max(host.cores_shared_by for host in domain.spec.hosts)
-    wait_s = calibration.exchange_s(hosts, float(domain.latency_s.max(initial=0)), shared)
+    latency_s = float(domain.latency_s.max(initial=0))
+    wait_s = calibration.exchange_s(hosts, latency_s, domain.spec.cores_shared_by)
     by_shard = table.waited_bytes * np.float64(domain.ring_s_per_byte) + table.waits * np.float64(wait_s)
     found: Floats = np.bincount(table.strategy, by_shard, count).astype(np.float32)
     return found
@@ -55,7 +55,7 @@ def state_s(table: ShardTable, domain: Domain, count: int, calibration: Calibrat
         count: How many strategies there are.
         calibration: The times of messages.
     """
-    shared = max(host.cores_shared_by for host in domain.spec.hosts)
+    shared = domain.spec.cores_shared_by
     if len(domain.replicas) == 1 or shared == 1:
         return np.zeros(count, np.float32)
     joins = np.bincount(table.strategy, (table.kind != SERVER) & ~table.is_direct, count) > 0
