@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from autodist.garbage import garbage_waits
 from autodist.graph._graph_def import data_inputs, node_of, normalize
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.layouts._base import Tile, Whole
@@ -103,6 +104,7 @@ class _Planning:
             self._found[wanted] = self._best(graph, dims, parts, examples)
         return self._found[wanted]
 
+    @garbage_waits()
     def _best(self, graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> _Planned | None:
         """The plan that costs least, among those in which ever more nodes are replaced."""
         best, made = None, frozenset[str]()

@@ -8,6 +8,7 @@ from itertools import product
 
 from autodist.cost.resharding import WHOLE, places_of
 from autodist.errors import StrategyError
+from autodist.garbage import garbage_waits
 from autodist.graph import TrainingGraph
 from autodist.resource_spec import Mesh
 from autodist.search.tilings._coarsen import CoarseStep, coarsen
@@ -22,6 +23,7 @@ _TIE = 1e-6
 """The price of a kept byte in moved bytes: it only decides between tilings that move equally many bytes."""
 
 
+@garbage_waits()
 def plan_tiling(
     graph: TrainingGraph,
     mesh: Mesh,
