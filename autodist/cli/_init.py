@@ -33,6 +33,7 @@ _FOOT = """
 #   memory_gb: 64                 that each worker may use
 #   price_per_hour: 2.4           of each worker, in any currency; `autodist search` says what training costs
 #   cores_shared_by: 4            workers that compute on the same processors, such as virtual machines of one machine
+#   burst_kb: 256                 that its link passes at once after a rest, where a token bucket bounds its bandwidth
 #   python: /opt/venv/bin/python  if it is not where it is on the launching machine
 #   directory: ~/training         where its workers run
 #   env: {OMP_NUM_THREADS: 4}

@@ -158,6 +158,7 @@ def _hosts(settings: Settings, shares: Mapping[int, list[tuple[int, ...]]], grou
                 ssh=ssh,
                 price_per_hour=node["price_per_hour"],
                 cores_shared_by=node["cores_shared_by"],
+                burst_kb=node["burst_kb"],
             )
 
 

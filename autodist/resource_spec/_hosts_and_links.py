@@ -99,6 +99,8 @@ class Host:
         price_per_hour: What the worker costs in an hour, in any currency, >= 0; ``None`` if not known.
         cores_shared_by: How many workers compute on its processors at the same time, >= 1, such as virtual machines
             of one machine.
+        burst_kb: How much its network interface passes at once after a rest, at whatever its bandwidth, in KB (10^3
+            bytes), >= 0: the depth of the token bucket that bounds its bandwidth.
         python: Path of the Python interpreter on the host; ``None``: the launching one's.
         directory: Working directory of the worker, ``~`` is the home there; ``None``: the path of the launching one's.
         env: Environment variables of the worker.
@@ -123,6 +125,7 @@ class Host:
     ssh: Ssh | None = None
     price_per_hour: float | None = None
     cores_shared_by: int = 1
+    burst_kb: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.name or not self.address:
@@ -138,6 +141,8 @@ class Host:
             check_positive(f"memory_gb of host `{self.name}`", self.memory_gb)
         if self.price_per_hour is not None and not 0 <= self.price_per_hour < math.inf:  # refuses NaN as well
             raise SpecError(f"price_per_hour of host `{self.name}` is {self.price_per_hour}, it must be 0 or more")
+        if not 0 <= self.burst_kb < math.inf:
+            raise SpecError(f"burst_kb of host `{self.name}` is {self.burst_kb}, it must be 0 or more")
 
     @functools.cached_property
     def cpu_devices(self) -> tuple[Device, ...]:

@@ -13,7 +13,7 @@ from autodist.resource_spec._hosts_and_links import Host, Link, Ssh
 SCHEMA_VERSION = 1
 
 _NOT_A_SPEC = "expected what `ResourceSpec.to_json()` writes"
-_LATER = {"price_per_hour": None, "cores_shared_by": 1}
+_LATER = {"price_per_hour": None, "cores_shared_by": 1, "burst_kb": 0.0}
 """Keys that were added to hosts later, and their defaults."""
 
 _Spec = TypeVar("_Spec")

@@ -147,6 +147,7 @@ class Defaults(_Section):
         None, ge=0, allow_inf_nan=False, description="a number from 0, in any currency"
     )
     cores_shared_by: int = Field(1, ge=1, le=_MOST_DEVICES, description="a number of workers, from 1")
+    burst_kb: float = Field(0.0, ge=0, allow_inf_nan=False, description="a number of KB (10^3 bytes) from 0")
     python: Text | None = Field(None, description="the path of a Python interpreter")
     directory: Text | None = Field(None, description="the path of a directory on the host")
     env: Environment = Field({}, description="a mapping of environment variables to texts")

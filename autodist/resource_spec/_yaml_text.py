@@ -76,6 +76,7 @@ def _settings(hosts: Sequence[Host], logins: Mapping[Ssh, str]) -> Iterator[tupl
     yield "memory_gb", None if first.memory_gb is None else yaml_number(first.memory_gb)
     yield "price_per_hour", None if first.price_per_hour is None else yaml_number(first.price_per_hour)
     yield "cores_shared_by", None if first.cores_shared_by == 1 else str(first.cores_shared_by)
+    yield "burst_kb", None if first.burst_kb == 0 else yaml_number(first.burst_kb)
     yield "python", None if first.python is None else yaml_text(first.python)
     yield "directory", None if first.directory is None else yaml_text(first.directory)
     yield "ssh_config", None if first.ssh is None else logins[first.ssh]

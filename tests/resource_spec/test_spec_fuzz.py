@@ -26,8 +26,8 @@ links:
 KEYS = re.findall(
     r"\w+",
     """version nodes ssh defaults links address cpus gpus chief ssh_config network_bandwidth bandwidth_gbps memory_gb
-    price_per_hour cores_shared_by python directory env workers username port key_file python_venv shared_envs between
-    latency_ms password adress g""",
+    price_per_hour cores_shared_by burst_kb python directory env workers username port key_file python_venv shared_envs
+    between latency_ms password adress g""",
 )
 PIECES = ["nodes:", "- ", "address: ", "worker[1-2]", "\n", "  ", "{", "}", "[", "]", ",", ": ", "&a ", "*a", "<<: "]
 PIECES += [
@@ -77,6 +77,7 @@ GOOD = {
     "memory_gb": number,
     "price_per_hour": number,
     "cores_shared_by": st.integers(1, 8),
+    "burst_kb": number,
     "python": st.just("/venv/bin/python"),
     "directory": st.just("/data"),
     "between": st.lists(st.sampled_from(["a", "b", "a#1", "w[1-3]", "w1", "localhost"]), min_size=2, max_size=2),
@@ -103,6 +104,7 @@ SETTINGS = (
     "memory_gb",
     "price_per_hour",
     "cores_shared_by",
+    "burst_kb",
     "python",
     "directory",
 )

@@ -91,6 +91,7 @@ def test_one_mistake_is_one_line():
         ("{address: a, price_per_hour: -1}", "is -1, expected a number from 0, in any currency"),
         ("{address: a, price_per_hour: .nan}", "expected a number from 0"),
         ("{address: a, price_per_hour: 2 EUR}", 'is "2 EUR", expected a number from 0'),
+        ("{address: a, burst_kb: -1}", r"is -1, expected a number of KB (10^3 bytes) from 0"),
         ("{address: a, cores_shared_by: 0}", "is 0, expected a number of workers, from 1"),
         ("{address: a, price: 1}", "did you mean `price_per_hour`"),
         ("{address: a, python: ''}", "expected the path of a Python interpreter"),

@@ -167,6 +167,8 @@ def test_what_does_not_exist_is_told(emulate, tmp_path):
         EmulatedCluster(1).cut("h1")
     spec = EmulatedCluster(3, "1gbit", rates={"h2": "100mbit"}).spec
     assert [(host.bandwidth_gbps, host.cores_shared_by) for host in spec.hosts] == [(1.0, 3), (0.1, 3), (1.0, 3)]
+    assert {host.burst_kb for host in spec.hosts} == {262.144}
+    assert {host.burst_kb for host in EmulatedCluster(2).spec.hosts} == {0}, "nothing bounds their links"
 
 
 def test_a_program_that_takes_too_long(emulate):

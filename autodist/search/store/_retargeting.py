@@ -32,7 +32,7 @@ def hardware_of(spec: ResourceSpec) -> ResourceSpec:
 
 def _shape(spec: ResourceSpec) -> object:
     hosts = [
-        (h.cpus, len(h.gpus), len(h.replica_devices), h.bandwidth_gbps, h.memory_gb, h.cores_shared_by)
+        (h.cpus, len(h.gpus), len(h.replica_devices), h.bandwidth_gbps, h.memory_gb, h.cores_shared_by, h.burst_kb)
         for h in spec.hosts
     ]
     names = [host.name for host in spec.hosts]

@@ -16,7 +16,7 @@ from types import TracebackType
 
 from autodist.errors import LaunchError, UsageError
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.testing._emulated._emulated_network import HEAD, Network, address_of, gbps_of
+from autodist.testing._emulated._emulated_network import BURST_BYTES, HEAD, Network, address_of, gbps_of
 from autodist.testing._emulated._host import EmulatedHost
 from autodist.testing._emulated._keys import write_host_files, write_user_files
 from autodist.testing._emulated._leftovers import Keeper, directory_of, new_name, sweep
@@ -107,7 +107,7 @@ class EmulatedCluster:
     def _described(self, name: str, number: int) -> Host:
         host = Host(name, address_of(number), cpus=self.cpus, cores_shared_by=self.num_hosts)
         rate = self._rates.get(name)
-        return host if rate is None else replace(host, bandwidth_gbps=gbps_of(rate))
+        return host if rate is None else replace(host, bandwidth_gbps=gbps_of(rate), burst_kb=BURST_BYTES / 1e3)
 
     def __enter__(self) -> EmulatedCluster:
         sweep()
