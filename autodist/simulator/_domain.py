@@ -115,6 +115,17 @@ class Domain:
         return self._between(lambda link: _coded_share(link.bandwidth_gbps) / (link.bandwidth_gbps * _BYTES_PER_GBIT))
 
     @cached_property
+    def own_share(self) -> Floats:
+        """By host and peer, how long bytes keep the host's own link busy, as a share of the time that they take.
+
+        A peer with a slow link leaves a fast host time for others. Shape (hosts, hosts).
+        """
+        between = self.seconds_per_byte
+        own_s = np.where(between > 0, between, np.inf).min(1, keepdims=True)
+        found: Floats = np.divide(own_s, between, out=np.ones_like(between), where=between > 0)
+        return found
+
+    @cached_property
     def ring_s_per_byte(self) -> float:
         """Time per byte of the slowest link on the ring of hosts by rank: 1 / b_m of equation 8.3."""
         return float(_ring(self.seconds_per_byte).max())
@@ -153,6 +164,12 @@ class Domain:
         own_s = np.array([share(rate) / (rate * _BYTES_PER_GBIT) for rate in rates])
         seconds = np.maximum(np.where(np.isinf(best_s), 0.0, best_s), own_s)
         return float((np.array([direct_share(len(rates), part) for part in reduction_shares(rates)]) * seconds).max())
+
+    @cached_property
+    def burst_s(self) -> Floats:
+        """By link, those for sending by host, then those for receiving: seconds of what passes at once after a rest."""
+        of_hosts = [host.burst_kb * 1e3 / (host.bandwidth_gbps * _BYTES_PER_GBIT) for host in self.spec.hosts]
+        return np.array(of_hosts * 2, np.float32)
 
     @cached_property
     def latency_s(self) -> Floats:

@@ -66,7 +66,8 @@ def test_local_search_begins_with_what_users_know_and_improves_it():
     ranking = rank_offline(found, EventSimulator(), ScoringBudget(400), known)
     best_known_s = min(r.predicted_s for r in ranking.ranked if r.is_baseline)
     assert not ranking.best.is_baseline
-    assert ranking.best.predicted_s < min(best_known_s, alone)
+    assert ranking.best.predicted_s < 0.8 * best_known_s
+    assert ranking.best.predicted_s < 1.01 * alone, "what users know does not lead it astray"
 
 
 def test_of_equals_the_one_that_users_know_is_the_best():

@@ -1,6 +1,7 @@
 """The event simulation against one that follows message by message, in plain Python."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -18,12 +19,15 @@ from tests.strategies.examples import BOTH, graph, graphs, variable
 CALIBRATION = Calibration(
     message_s=2e-4,
     stream_s=3e-5,
+    wake_s=5e-5,
+    tensor_s=4e-5,
     copy_s=0.0,
     gather_s=9e-4,
     horovod_s=7e-4,
     update_s_per_byte=3e-9,
     step_s=0.0,
     contention=0.2,
+    servers=1.15,
     tcp=1.2,
     horovod=1.1,
     collective=1.3,
@@ -40,6 +44,7 @@ def domains(draw):
             cpus=draw(st.integers(1, 3)),
             bandwidth_gbps=draw(st.sampled_from([0.1, 1.0, 5.0])),
             cores_shared_by=draw(st.sampled_from([1, 2])),
+            burst_kb=draw(st.sampled_from([0, 0, 2])),
         )
         for n in range(draw(st.integers(1, 4)))
     ]
@@ -76,18 +81,21 @@ def message_share(shard, shards):
 
 
 def server_messages(shard, shards, domain):
-    """For each worker elsewhere: what its gradients and its reads take on the link to the server."""
+    """For each worker elsewhere: what its gradients and its reads take on its link, and on that of the server."""
+    between = domain.seconds_per_byte[shard["server"]]
+    fastest = min(second for second in between if second > 0) if len(between) > 1 else 0.0
     for worker, replicas in enumerate(domain.replicas):
         if worker != shard["server"] and replicas:
             seconds = domain.coded_s_per_byte if shard["is_coded"] else domain.seconds_per_byte
-            second = seconds[shard["server"], worker]
+            second = seconds[shard["server"], worker] * CALIBRATION.servers
             senders = 1 if shard["is_joined"] else replicas
             by_example = (shard["gathered_by_example"] + shard["asked_by_example"]) * domain.examples[worker]
             pushed = senders * shard["summed_bytes"] + shard["gathered_bytes"] + by_example
             read = shard["read_bytes"] + shard["read_by_example"] * domain.examples[worker]
             messages = (1 if shard["is_packed"] else senders) * message_share(shard, shards)
             message_s = CALIBRATION.stream_s if shard["has_own_connections"] else CALIBRATION.message_s
-            yield worker, pushed * second + messages * message_s, read * second
+            own = fastest / between[worker]
+            yield worker, *((pushed * s + messages * message_s, read * s) for s in (second, second * own))
 
 
 def collectives(shards, domain):
@@ -120,49 +128,71 @@ def followed(shards, domain):
     """Seconds of a step: each link is free or busy, and takes what comes to it in turn."""
     hosts = len(domain.replicas)
     pushing, reading, following = (np.zeros((len(domain.variables), 2 * hosts)) for _ in range(3))
-    update_s, parts = np.zeros(len(domain.variables)), np.zeros(len(domain.variables))
+    update_s, parts_by_server = np.zeros(len(domain.variables)), [Counter() for _ in domain.variables]
     for shard in (s for s in shards if s["kind"] == SERVER):
         number = shard["variable"]
-        parts[number] += 1
+        parts_by_server[number][shard["server"]] += 1
         fetching = following if shard["is_proxied"] else reading
-        for worker, push_s, read_s in server_messages(shard, shards, domain):
-            pushing[number, [worker, hosts + shard["server"]]] += push_s
-            fetching[number, [hosts + worker, shard["server"]]] += read_s
+        for worker, at_worker, at_server in server_messages(shard, shards, domain):
+            pushing[number, [worker, hosts + shard["server"]]] += at_worker[0], at_server[0]
+            fetching[number, [hosts + worker, shard["server"]]] += at_worker[1], at_server[1]
         update_s[number] = max(update_s[number], shard["size_bytes"] * CALIBRATION.update_s_per_byte)
     for number, seconds, size in collectives([s for s in shards if s["kind"] != SERVER], domain):
         pushing[number] += seconds if hosts > 1 else 0
         update_s[number] = max(update_s[number], size * CALIBRATION.update_s_per_byte)
 
-    busy_s = (reading.sum(0) + pushing.sum(0) + following.sum(0)).max()
-    slowed = 1 + CALIBRATION.contention * min(1.0, busy_s / max(domain.compute_s, 1e-9))
-    needed_s, ready_s, compute_s = domain.needed_s * slowed, domain.ready_s * slowed, domain.compute_s * slowed
-    free_s, wait_s = np.zeros(2 * hosts), 0.0
-    for number in np.argsort(needed_s, kind="stable"):
-        free_s += reading[number]
-        come_s = max((free_s[link] for link in range(2 * hosts) if reading[number, link]), default=0.0)
-        wait_s = max(wait_s, come_s - needed_s[number])
-    free_s, end_s, updated_s = np.zeros(2 * hosts), compute_s + wait_s, np.zeros(len(domain.variables))
+    at_once_s = np.tile([h.burst_kb * 8e-6 / h.bandwidth_gbps for h in domain.spec.hosts], 2)
+    busy_s, wait_s = np.zeros(2 * hosts), 0.0
+    for number in np.argsort(domain.needed_s, kind="stable"):
+        busy_s += reading[number]
+        come_s = busy_s - at_once_s
+        late = [come_s[link] for link in range(2 * hosts) if reading[number, link]]
+        wait_s = max(wait_s, max(late, default=0.0) - domain.needed_s[number])
+    while_reading_s = max(busy_s.max() - wait_s, 0.0)
+    while_sending_s = max(busy_until(domain.compute_s, domain.ready_s, pushing[:, k]) for k in range(2 * hosts))
+    busy = min(1.0, (while_reading_s + while_sending_s) / max(domain.compute_s, 1e-9))
+    slowed = 1 + CALIBRATION.contention * busy
+    ready_s, end_s = domain.ready_s * slowed, domain.compute_s * slowed + wait_s
+    free_s, updated_s = np.zeros(2 * hosts), np.zeros(len(domain.variables))
     for number in np.argsort(ready_s, kind="stable"):
         for link in np.flatnonzero(pushing[number]):
             free_s[link] = max(free_s[link], ready_s[number] + wait_s) + pushing[number, link]
-            updated_s[number] = max(updated_s[number], free_s[link] + update_s[number])
+            come_s = max(free_s[link] - at_once_s[link], ready_s[number] + wait_s)
+            updated_s[number] = max(updated_s[number], come_s + update_s[number])
     for number in np.argsort(ready_s, kind="stable"):
-        # Of a variable in parts the first value goes when the first part is updated, the last after the last.
-        first_s = updated_s[number] - pushing[number].max() * (1 - 1 / max(parts[number], 1))
+        # Of a variable in parts the first value goes between the updates of the first and of the last part.
+        parts = max([1, *parts_by_server[number].values()])
+        first_s = updated_s[number] - pushing[number].max() * (1 - 1 / parts) / 2
         for link in np.flatnonzero(following[number]):
             free_s[link] = max(free_s[link], first_s) + following[number, link]
-            end_s = max(end_s, free_s[link], updated_s[number] + following[number, link] / parts[number])
-    return max(end_s, updated_s.max(initial=0)) + joining_s(shards, domain)
+            last_s = max(following[number, link] / parts - at_once_s[link], 0)
+            end_s = max(end_s, free_s[link] - at_once_s[link], updated_s[number] + last_s)
+    all_s = (reading + pushing + following).sum(0).max()
+    return max(end_s, updated_s.max(initial=0), all_s) + handling_s(shards, domain)
 
 
-def joining_s(shards, domain):
+def busy_until(end_s, ready_s, sent_s):
+    """How long a link is busy before a time, if it takes in turn what is ready."""
+    busy_s, free_s = 0.0, 0.0
+    for number in np.argsort(ready_s, kind="stable"):
+        begin_s = max(free_s, ready_s[number])
+        free_s = begin_s + sent_s[number]
+        busy_s += max(0.0, min(free_s, end_s) - begin_s)
+    return busy_s
+
+
+def handling_s(shards, domain):
     """Statistics and losses where hosts share cores: each is a message over AutoDist's library, one over others."""
     shared = max(host.cores_shared_by for host in domain.spec.hosts)
     if shared == 1 or len(domain.replicas) == 1:
         return 0.0
+    own = [s["has_own_connections"] if s["kind"] == SERVER else s["is_direct"] for s in shards]
+    tensors = sum(not is_own and s["messages"] > 0 for s, is_own in zip(shards, own, strict=True))
     if any(shard["kind"] != SERVER and not shard["is_direct"] for shard in shards):
-        return 2 * shared * CALIBRATION.message_s
-    return 2 * shared * domain.state_messages * CALIBRATION.stream_s
+        joined_s = 4 * CALIBRATION.message_s
+    else:
+        joined_s = domain.state_messages * CALIBRATION.wake_s
+    return shared * (joined_s + tensors * CALIBRATION.tensor_s)
 
 
 @given(st.data())
@@ -208,27 +238,47 @@ def test_carriers_of_the_same_bytes_over_equal_links_are_not_one():
         assert slower.predict(strategies, domain)[1:] == pytest.approx([horovod, collective]), "constants of their own"
 
 
-def test_what_is_sent_after_the_computation_does_not_slow_it_down():
-    """A step that its links decide takes what they need, and less than the computation's time besides."""
+@pytest.mark.parametrize("ready", [0.0, 0.25, 1.0])
+def test_only_what_is_sent_during_the_computation_slows_it_down(ready):
+    """Of a gradient that is ready in the end nothing is; the links are busy for longer than the computation."""
     g = graph(variable("w", (4096, 4096)))
-    domain = Domain.of(g, ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.1) for name in "ab")), batch_size=2)
+    spec = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.1) for name in "ab"))
+    domain = Domain.of(g, spec, batch_size=2, profile=Profile(0.2, {"w": 0.0}, {"w": 0.2 * ready}, batch_size=2))
     strategy = AllReduce(communicator="tcp").build(g, domain.spec)
-    busy, calm = (
-        float(EventSimulator(Calibration(contention=share)).predict([strategy], domain)[0]) for share in (0.9, 0.0)
-    )
+    busy, calm = (EventSimulator(Calibration(contention=share)).predict([strategy], domain)[0] for share in (0.5, 0.0))
     assert calm > 20 * domain.compute_s
-    assert busy - calm <= 0.9 * domain.compute_s * 1.001
+    assert float(busy - calm) == pytest.approx(0.5 * (1 - ready) * ready * domain.compute_s, abs=1e-6)
+
+
+def test_a_token_bucket_passes_at_once_what_it_holds():
+    """A gradient ends earlier by that, and a small one takes no time; but no step is shorter than its bytes take."""
+    small, large = graph(variable("w", (64, 64))), graph(variable("w", (1024, 1024)))
+    spec = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.8) for name in "ab"))  # 100 KB in a millisecond
+    bucket = replace(spec, hosts=tuple(replace(host, burst_kb=200) for host in spec.hosts))
+    events = EventSimulator(Calibration(tcp=1.0, contention=0.0, step_s=0.0, update_s_per_byte=0.0))
+
+    def step_s(g, spec, compute_s):
+        profile = Profile(compute_s, {"w": 0.0}, {"w": compute_s}, batch_size=2)
+        domain = Domain.of(g, spec, batch_size=2, profile=profile)
+        return float(events.predict([AllReduce(communicator="tcp").build(g, spec)], domain)[0])
+
+    sent_s = 2 * 2**20 * 4 / 2 / 1e8
+    assert step_s(large, spec, 0.2) == pytest.approx(0.1 + sent_s, rel=0.01)
+    assert step_s(large, bucket, 0.2) == pytest.approx(0.1 + sent_s - 0.002, rel=0.01)
+    assert step_s(large, bucket, 0.0) == pytest.approx(sent_s, rel=0.01), "tokens come at the bandwidth's rate"
+    assert step_s(small, bucket, 0.2) == pytest.approx(0.1, rel=1e-3)
+    assert step_s(small, spec, 0.2) > 0.1 + 2 * 64 * 64 * 4 / 2 / 1e8
 
 
 def test_each_statistic_of_a_batch_is_a_message():
     statistics = [Variable(f"mean{n}", f"m{n}", (8,), "float32", Role.STATISTIC) for n in range(40)]
     plain = graph(variable("w", (64, 64)))
     normalized = replace(plain, variables=(*plain.variables, *statistics))
-    for shared, more in ((3, 6), (1, 0)):
+    for shared, more in ((3, 3), (1, 0)):
         spec = ResourceSpec(tuple(Host(name, name, cores_shared_by=shared) for name in "abc"))
         strategy = PSLoadBalancing().build(plain, spec)
         few, many = (float(EventSimulator().predict([strategy], Domain.of(g, spec))[0]) for g in (plain, normalized))
-        assert many - few == pytest.approx(more * 40 * Calibration().stream_s, rel=1e-3), "a core is free unless shared"
+        assert many - few == pytest.approx(more * 40 * Calibration().wake_s, rel=1e-3), "a core is free unless shared"
 
 
 def test_parts_score_as_the_whole(monkeypatch):

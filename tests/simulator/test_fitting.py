@@ -20,7 +20,7 @@ from autodist.simulator import (
 
 from .test_learned import ALIKE, ONE_SLOW, measured
 
-TRUE = Calibration(servers=1.8, collective=2.5, message_s=1e-3, step_s=5e-3)
+TRUE = Calibration(servers=1.9, collective=2.6, message_s=6e-4, step_s=1.5e-3)
 
 
 def taken_by(simulator, data, noise=0.0):
@@ -43,7 +43,7 @@ def test_the_constants_that_made_the_times_are_found(kind):
 
 def test_what_trials_say_nothing_of_stays_as_it_was():
     found = calibrated(EventSimulator(), [taken_by(EventSimulator(TRUE), measured(ALIKE, 40, seed=0))])
-    assert found.calibration.horovod == pytest.approx(1.0, rel=1e-3)
+    assert found.calibration.horovod == pytest.approx(Calibration().horovod, rel=1e-3)
     assert found.calibration.horovod_s == pytest.approx(Calibration().horovod_s, rel=1e-3)
 
 

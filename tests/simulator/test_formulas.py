@@ -29,7 +29,8 @@ from tests.strategies.examples import fitting_strategies, graph, graphs, spec, s
 
 BYTE_S = 8e-9  # a byte on a link of 1 Gbit/s
 FREE = Calibration(
-    message_s=0.0, copy_s=0.0, gather_s=0.0, horovod_s=0.0, update_s_per_byte=0.0, step_s=0.0, contention=0.0
+    **dict.fromkeys(("message_s", "copy_s", "gather_s", "horovod_s", "update_s_per_byte", "step_s", "contention"), 0.0),
+    **dict.fromkeys(("servers", "tcp", "horovod", "collective"), 1.0),
 )
 SIMULATORS = [AnalyticSimulator(), EventSimulator()]
 UNDISTURBED = [AnalyticSimulator(), EventSimulator(Calibration(contention=0.0))]

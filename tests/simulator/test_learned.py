@@ -11,6 +11,7 @@ from autodist.search import Catalogue, Rule, Space, sample
 from autodist.simulator import (
     LEARNED,
     AnalyticSimulator,
+    Calibration,
     Domain,
     EnsembleSimulator,
     EventSimulator,
@@ -31,6 +32,8 @@ from autodist.strategies import AllReduce, PartitionedPS, PSLoadBalancing
 from autodist.strategies.synchronizers import is_served
 from tests.strategies.examples import graph, variable
 
+RULE = EventSimulator(Calibration(message_s=6e-4))
+
 
 def measured(hosts, count, seed, num_variables=12, noise=0.03):
     """Strategies that take what the event simulation says, and a little more or less; without copies.
@@ -43,7 +46,7 @@ def measured(hosts, count, seed, num_variables=12, noise=0.03):
     drawn = sample(space, Catalogue.of(space), count, np.random.default_rng(seed))
     no, one = np.zeros(len(drawn.table), bool), np.ones(len(drawn.table), np.float32)
     table = drawn.table.replaced(messages=one, has_own_connections=no, is_coded=no)
-    times = EventSimulator().score(table, space.domain, count)
+    times = RULE.score(table, space.domain, count)
     disturbed = times * np.random.default_rng(seed).lognormal(0, noise, count)
     return MeasuredStrategies(space.domain, table, disturbed.astype(np.float32))
 
@@ -81,7 +84,7 @@ def test_what_was_learned_ranks_strategies_that_were_not_seen(make):
     seen, unseen = measured(ONE_SLOW, 100, seed=0), measured(ONE_SLOW, 60, seed=1)
     simulator = make()
     simulator.fit([seen])
-    rule, formulas, learned = (accuracy(s, unseen) for s in (EventSimulator(), AnalyticSimulator(), simulator))
+    rule, formulas, learned = (accuracy(s, unseen) for s in (RULE, AnalyticSimulator(), simulator))
     assert learned.pairwise > 0.9 * rule.pairwise, "the rule itself does not know the disturbance"
     assert learned.pairwise > formulas.pairwise + 0.1
     assert learned.regret < 0.2

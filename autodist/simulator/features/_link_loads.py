@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -78,6 +78,15 @@ class LinkLoads:
                 found += slope @ sum(amounts.values())
         return found
 
+    def sum_of(self, variables: Iterable[int]) -> Floats:
+        """The seconds of some variables together; shape (links, strategies)."""
+        found = np.zeros(self._shape, np.float32)
+        for amounts, slope in self._parts:
+            some = [amounts[variable] for variable in variables if variable in amounts]
+            if some:
+                found += slope @ sum(some[1:], some[0])
+        return found
+
     def of(self, variable: int) -> Floats:
         """The seconds of a variable; shape (links, strategies)."""
         found = [slope @ amounts[variable] for amounts, slope in self._parts if variable in amounts]
@@ -108,7 +117,7 @@ class ServerLoads:
         table = with_packing(table, hosts)
         self.pushing, self.reading, self.following = (LinkLoads(2 * hosts, count) for _ in range(3))
         self.update_s = np.zeros((len(domain.variables), count), np.float32)
-        self.parts = _counts(table, (len(domain.variables), count))
+        self.parts = _counts(table, (len(domain.variables), hosts, count))
         cells = (table.variable * np.int64(hosts) + table.server) * count + table.strategy
         for rows, slopes in _alike(table, hosts, formula):
             for column, slope in slopes.items():
@@ -123,12 +132,13 @@ class ServerLoads:
             np.maximum.at(self.update_s, (table.variable[rows], table.strategy[rows]), update)
 
 
-def _counts(table: ShardTable, shape: tuple[int, int]) -> Floats:
-    """By variable and strategy, how many shards are on servers; 1 where none is."""
+def _counts(table: ShardTable, shape: tuple[int, int, int]) -> Floats:
+    """By variable and strategy, how many shards are on one server, at most; 1 where none is."""
     served = np.flatnonzero(table.kind == SERVER)
-    places = table.variable[served].astype(np.int64) * shape[1] + table.strategy[served]
-    counts: Floats = np.bincount(places, minlength=shape[0] * shape[1]).astype(np.float32).reshape(shape)
-    return np.maximum(counts, np.float32(1))
+    places = (table.variable[served].astype(np.int64) * shape[1] + table.server[served]) * shape[2]
+    counts = np.bincount(places + table.strategy[served], minlength=shape[0] * shape[1] * shape[2])
+    most: Floats = counts.reshape(shape).max(1).astype(np.float32)
+    return np.maximum(most, np.float32(1))
 
 
 def _alike(table: ShardTable, hosts: int, formula: Formula) -> Iterator[tuple[Rows, dict[str | None, _Slope]]]:

@@ -12,13 +12,18 @@ from autodist.simulator._base import Simulator, in_parts
 from autodist.simulator._message_table import Collected, Floats, Ints, ShardTable
 from autodist.simulator.features import LinkLoads, LinkSeconds, ServerLoads, groups, server_flows
 from autodist.simulator.formulas._calibration import Calibration
-from autodist.simulator.formulas._hosts_work import rebuilding_s, state_s, waiting_s
+from autodist.simulator.formulas._hosts_work import handling_s, rebuilding_s, waiting_s
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
 _CELLS = 1 << 22
+_GROUPS = 8
+"""In how many groups gradients are taken together where only the overlap with the computation is asked for."""
 _FOREVER = np.float32(1e20)
+_SHORT_S = 1e-9
+_BOTH_WAYS = np.float32(0.5)
+"""The share of the gain that is left where values of parts come back while gradients of others leave, by trials."""
 
 
 @final
@@ -30,14 +35,16 @@ class EventSimulator(Simulator):
     for late ones. Each gradient then leaves when it is ready and the host's link is free (in both directions, first
     come, first served), a group when its last member is ready. A server's update follows the last gradient that it
     gets. Values with copies on workers are not fetched: they are sent after their updates, on links that gradients
-    leave free; the first part of a variable is sent while others are still to be updated. The step ends with the last
-    update, or the last such value. A host's computation takes longer by a fraction of the time in which its link is
-    busy, by its waits for activations of tiled variables, and by the time in which it computes gradients from factors
-    and joins statistics of the batch.
+    leave free; the first part of a variable on a server is sent while others are still to be updated. The step ends
+    with the last update, or the last such value. A host's computation takes longer by a fraction of the time in which
+    its link is busy meanwhile, by its waits for activations of tiled variables, and by the time in which it computes
+    gradients from factors and joins statistics of the batch.
 
     All strategies are followed at once, variable by variable in the order in which messages go: on one link, the n-th
     message of those that come at times r_i and take s_i ends at S_n + max(r_i - S_(i-1)) over i up to n, where S are
-    the sums of s. What the shards of one variable send over a link counts as one message.
+    the sums of s. What the shards of one variable send over a link counts as one message. Where a token bucket bounds a
+    link's bandwidth, it ends earlier by what passes at once after a rest, but not before r_n (the service curve of
+    network calculus: Le Boudec and Thiran, section 1.3); no step is shorter than the time of all bytes on a link.
 
     Attributes:
         calibration: The times of messages and updates.
@@ -54,24 +61,19 @@ class EventSimulator(Simulator):
 
     def _steps_s(self, table: ShardTable, domain: Domain, count: int) -> Floats:
         served, on_all_links = link_loads(table, domain, count, self.calibration)
-        factor = np.float32(self.calibration.computation) * self._slowed(served, on_all_links, domain)
-        wait = _longest_wait_s(served.reading, np.outer(domain.needed_s, factor))
-        end = _last_end_s(served, on_all_links, np.outer(domain.ready_s, factor))
-        steps: Floats = np.maximum(end, np.float32(domain.compute_s) * factor) + wait
-        steps += waiting_s(table, domain, count, self.calibration) + state_s(table, domain, count, self.calibration)
-        steps += rebuilding_s(table, domain, count) * factor
+        at_once_s, read_s = domain.burst_s[:, None], served.reading.total
+        computation = np.float32(self.calibration.computation)
+        ready_s, alone_s = domain.ready_s * computation, domain.compute_s * float(computation)
+        wait = _longest_wait_s(served.reading, domain.needed_s * computation, at_once_s)
+        overlap = _overlap_s(served, on_all_links, ready_s, alone_s) + np.maximum(read_s.max(0) - wait, 0)
+        shared = np.minimum(overlap / np.float32(max(alone_s, _SHORT_S)), np.float32(1))
+        factor = 1 + shared * np.float32(self.calibration.contention)
+        end = _last_end_s(served, on_all_links, np.outer(ready_s, factor), at_once_s)
+        busy = read_s + served.pushing.total + served.following.total + on_all_links.sum(0)
+        steps: Floats = np.maximum(np.maximum(end, np.float32(alone_s) * factor) + wait, busy.max(0))
+        steps += waiting_s(table, domain, count, self.calibration) + handling_s(table, domain, count, self.calibration)
+        steps += rebuilding_s(table, domain, count) * (computation * factor)
         return steps + np.float32(self.calibration.step_s)
-
-    def _slowed(self, served: ServerLoads, on_all_links: Floats, domain: Domain) -> Floats:
-        """By strategy, the factor by which the computation takes longer because processors copy messages meanwhile.
-
-        They do so as long as the host's link is busy, and slow the computation down as long as it goes on.
-        """
-        busy_s = (served.reading.total + served.pushing.total + served.following.total).max(0) + on_all_links.sum(0)
-        alone_s = max(domain.compute_s * self.calibration.computation, 1e-9)
-        share = np.minimum(busy_s / np.float32(alone_s), np.float32(1))
-        found: Floats = 1 + share * np.float32(self.calibration.contention)
-        return found
 
 
 def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> tuple[ServerLoads, Floats]:
@@ -84,29 +86,54 @@ def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calib
     return served, on_all_links
 
 
-def _longest_wait_s(reading: LinkLoads, needed_s: Floats) -> Floats:
-    """The seconds by which the computation ends later because values arrive late.
+def _overlap_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats, compute_s: float) -> Floats:
+    """By strategy, how long gradients keep the busiest link busy while the computation goes on, without bursts.
+
+    By the time C a link was busy for the least S_(i-1) + C - r_i over all messages i that come before C, and at most
+    for all of these, with r and S as in :class:`EventSimulator`.
+
+    Args:
+        served: The loads of servers' shards.
+        on_all_links: By variable and strategy, the load of collectives on each link.
+        ready_s: By variable, when its gradient is ready.
+        compute_s: C, when the computation ends.
+    """
+    early = [v for v in np.argsort(ready_s, kind="stable").tolist() if ready_s[v] < compute_s]
+    passed = np.zeros_like(served.pushing.of(-1))
+    busy = np.full_like(passed, compute_s)
+    size = -(-len(early) // _GROUPS)
+    for group in (early[begin : begin + size] for begin in range(0, len(early), max(1, size))):
+        np.minimum(busy, passed + np.float32(compute_s - ready_s[group[0]]), out=busy)
+        passed += served.pushing.sum_of(group) + on_all_links[group].sum(0)
+    longest: Floats = np.minimum(busy, passed).max(0)
+    return longest
+
+
+def _longest_wait_s(reading: LinkLoads, needed_s: Floats, at_once_s: Floats) -> Floats:
+    """By strategy, the seconds by which the computation ends later because values arrive late.
 
     Args:
         reading: The loads of values.
-        needed_s: By variable and strategy, when its value is needed; the order is the same for all strategies.
+        needed_s: By variable, when its value is needed.
+        at_once_s: By link, the seconds of what passes at once.
     """
     passed = reading.of(-1)
     wait = np.zeros_like(passed)
-    for variable in np.argsort(needed_s[:, 0], kind="stable").tolist():
+    for variable in np.argsort(needed_s, kind="stable").tolist():
         passed += reading.of(variable)
-        np.maximum(wait, passed - needed_s[variable], out=wait)
+        np.maximum(wait, passed - (at_once_s + needed_s[variable]), out=wait)
     longest: Floats = wait.max(0)
     return longest
 
 
-def _last_end_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats) -> Floats:
+def _last_end_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats, at_once_s: Floats) -> Floats:
     """The time of the last update's end if the computation did not wait for values.
 
     Args:
         served: The loads of servers' shards.
         on_all_links: By variable and strategy, the load of collectives on each link.
         ready_s: By variable and strategy, when its gradient is ready; the order is the same for all strategies.
+        at_once_s: By link, the seconds of what passes at once.
     """
     passed = served.pushing.of(-1)
     behind, last = np.zeros_like(passed), np.zeros_like(passed)
@@ -116,20 +143,25 @@ def _last_end_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats) -> F
         # This changes nothing for links that this variable does not load: all later variables come later.
         np.maximum(behind, ready_s[variable] - passed, out=behind)
         passed += sent
-        end = behind + passed + served.update_s[variable]
+        end = np.maximum(behind + passed - at_once_s, ready_s[variable]) + served.update_s[variable]
         done = np.minimum(end, sent * _FOREVER)  # an update follows its messages, if there were any
         np.maximum(last, done, out=last)
         if served.following.has(variable):
             following.append((variable, done.max(0), sent.max(0)))
-    _follow(served, following, passed, behind, last)
+    _follow(served, following, passed, behind, last, at_once_s)
     end_s: Floats = last.max(0)
     return end_s
 
 
 def _follow(
-    served: ServerLoads, updates: Iterable[tuple[int, Floats, Floats]], passed: Floats, behind: Floats, last: Floats
+    served: ServerLoads,
+    updates: Iterable[tuple[int, Floats, Floats]],
+    passed: Floats,
+    behind: Floats,
+    last: Floats,
+    at_once_s: Floats,
 ) -> None:
-    """Let values follow updates on the links; the last three arguments are the state of the links.
+    """Let values follow updates on the links, whose state is changed.
 
     Args:
         served: The loads of servers.
@@ -137,13 +169,14 @@ def _follow(
         passed: How long each link was busy.
         behind: How long it was idle.
         last: When its last message ended.
+        at_once_s: The seconds of what it passes at once.
     """
     for variable, updated, sending in updates:
         value, parts = served.following.of(variable), served.parts[variable]
-        first = updated - sending * (1 - 1 / parts)
+        first = updated - sending * (_BOTH_WAYS * (1 - 1 / parts))
         np.maximum(behind, first - passed, out=behind, where=value > 0)  # not all come in the order of their updates
         passed += value
-        arrived = np.maximum(behind + passed, updated + value / parts)
+        arrived = np.maximum(behind + passed - at_once_s, updated + np.maximum(value / parts - at_once_s, 0))
         np.maximum(last, np.minimum(arrived, value * _FOREVER), out=last)
 
 
@@ -157,9 +190,10 @@ def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> Lin
     seconds = seconds * np.float32(calibration.servers)
     of_message = np.where(shards.has_own_connections, calibration.stream_s, calibration.message_s).astype(np.float32)
     message_s = of_message[:, None] + domain.latency_s[shards.server]
-    push_s, read_s = pushed * seconds + senders * message_s, read * seconds
-    pushing = np.concatenate([push_s, at_server * push_s.sum(1, keepdims=True)], 1)
-    reading = np.concatenate([at_server * read_s.sum(1, keepdims=True), read_s], 1)
+    messages_s, of_server = senders * message_s, seconds * domain.own_share[shards.server]
+    got_s = (pushed * of_server + messages_s).sum(1, keepdims=True)
+    pushing = np.concatenate([pushed * seconds + messages_s, at_server * got_s], 1)
+    reading = np.concatenate([at_server * (read * of_server).sum(1, keepdims=True), read * seconds], 1)
     update_s = shards.size_bytes * np.float32(calibration.update_s_per_byte) + np.float32(calibration.copy_s)
     follows = shards.is_proxied[:, None]
     return LinkSeconds(pushing, reading * ~follows, reading * follows, update_s)

@@ -43,21 +43,26 @@ def rebuilding_s(table: ShardTable, domain: Domain, count: int) -> Floats:
     return found
 
 
-def state_s(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> Floats:
-    """Seconds of each strategy in which processors join all but gradients: statistics of the batch, losses, sizes.
+def handling_s(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> Floats:
+    """Seconds of each strategy in which processors hand tensors to carriers, and join statistics and losses.
 
     Over AutoDist's own library each statistic is a message of its own, to the host that sums it and back; other
-    carriers join all in one buffer. A core is free for that unless hosts share cores; then one waits for another.
+    carriers join all in one buffer, and take time for each tensor. A core is free for that unless hosts share cores;
+    then one waits for another.
 
     Args:
         table: Shards.
         domain: The domain that they are for.
         count: How many strategies there are.
-        calibration: The times of messages.
+        calibration: The times of messages and tensors.
     """
     shared = domain.spec.cores_shared_by
     if len(domain.replicas) == 1 or shared == 1:
         return np.zeros(count, np.float32)
-    joins = np.bincount(table.strategy, (table.kind != SERVER) & ~table.is_direct, count) > 0
-    each_s = np.where(joins, calibration.message_s, domain.state_messages * calibration.stream_s)
-    return (2 * shared * each_s).astype(np.float32)
+    is_served = table.kind == SERVER
+    joins = np.bincount(table.strategy, ~is_served & ~table.is_direct, count) > 0
+    is_own = table.is_direct | (is_served & table.has_own_connections)
+    tensors = np.bincount(table.strategy, ~is_own & (table.messages > 0), count)
+    joined_s = np.where(joins, 4 * calibration.message_s, calibration.wake_s * domain.state_messages)
+    found: Floats = (shared * (joined_s + tensors * calibration.tensor_s)).astype(np.float32)
+    return found
