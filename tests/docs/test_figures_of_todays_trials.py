@@ -1,20 +1,25 @@
 """The table on trials of today says what `autodist simulator eval` prints of `benchmarks/trials/version_2`."""
 
+import json
 import statistics
+import zipfile
 
 import pytest
 
+from autodist.search import compare_given
+from autodist.simulator.formulas import _fitting
 from tests.docs.published_trials import (
     DOCS,
     MODELS,
     ROUNDED,
+    TRIALS,
     judged,
     lines_of_page,
     of_model,
 )
 
 FIGURES = 7
-CLUSTERS = ("slow", "few", "alike")
+CLUSTERS = ("slow", "few", "alike", "faster/slow", "faster/few", "faster/alike")
 ROWS = {
     (MODELS[row[0]], row[1].strip("`")): row[2:]
     for row in lines_of_page("evaluation.md", 3 + FIGURES)
@@ -51,7 +56,48 @@ def test_means_are_those_of_the_rows():
 
 
 def test_all_models_are_there_on_all_clusters():
-    assert len(ROWS) == len(MODELS) * len(CLUSTERS)
+    there = set()
+    for cluster in CLUSTERS:
+        with zipfile.ZipFile(TRIALS / f"version_2/{cluster}.zip") as archive:
+            studies = [json.loads(archive.read(n)) for n in archive.namelist() if n.endswith("study.json")]
+        there |= {(study["label"].split()[1], cluster) for study in studies}
+    assert set(ROWS) == there
+
+
+@pytest.fixture
+def fitted_once(monkeypatch):
+    """Each data set is fitted to once, although many others are ranked by it."""
+    fit, found = _fitting._calibrated_together, {}
+
+    def once(simulator, data):
+        key = tuple(map(id, data))
+        if key not in found:
+            found[key] = fit(simulator, data)
+        return found[key]
+
+    monkeypatch.setattr(_fitting, "_calibrated_together", once)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_trials_of_others_are_worth_what_the_page_says(published, fitted_once):
+    sets = [data for cluster in CLUSTERS for data in published(f"version_2/{cluster}")]
+    for number, of_other in enumerate(("clusters", "models", "clusters and models")):
+        lines = (DOCS / "evaluation.md").read_text().splitlines()
+        [line] = [line for line in lines if line.startswith(f"| other {of_other} |")]
+        told = [float(cell) for cell in line.strip("|").split("|")[1:]]
+        found = []
+        for data in sets:
+            others = [
+                o for o in sets if (number == 1 or o.spec != data.spec) and (number == 0 or o.graph != data.graph)
+            ]
+            found.append([pairs_of(others, data, gap) for gap in (0.0, 0.05)])
+        assert [statistics.fmean(column) for column in zip(*found, strict=True)] == pytest.approx(told, abs=ROUNDED)
+
+
+def pairs_of(others, data, gap):
+    [found] = compare_given(others, [data], ["events"], least_gap=gap)
+    return found.accuracy.pairwise
 
 
 @pytest.mark.slow
