@@ -99,8 +99,8 @@ class Host:
         price_per_hour: What the worker costs in an hour, in any currency, >= 0; ``None`` if not known.
         cores_shared_by: How many workers compute on its processors at the same time, >= 1, such as virtual machines
             of one machine.
-        burst_kb: How much its network interface passes at once after a rest, at whatever its bandwidth, in KB (10^3
-            bytes), >= 0: the depth of the token bucket that bounds its bandwidth.
+        burst_kb: How much its network interface passes at full speed after a rest, in KB (10^3 bytes), >= 0: the depth
+            of the token bucket that bounds its bandwidth; 0 for none.
         python: Path of the Python interpreter on the host; ``None``: the launching one's.
         directory: Working directory of the worker, ``~`` is the home there; ``None``: the path of the launching one's.
         env: Environment variables of the worker.

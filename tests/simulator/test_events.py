@@ -211,7 +211,7 @@ def test_all_strategies_at_once_take_what_each_takes_message_by_message(data):
 
 
 def test_records_of_earlier_versions_keep_the_costs_of_what_carried_them():
-    """TensorFlow's servers took a whole call for each message, unless it was packed; streams take a tenth."""
+    """TensorFlow's servers took a whole call for each message, unless it was packed; streams take far less."""
     g, spec = graph(variable("large", (512, 512)), variable("small", order=1)), ResourceSpec.local(workers=3)
     now = PSLoadBalancing().build(g, spec)
     then = replace(now, graph=GraphConfig(now.graph.replicas, "queue", PACK_BYTES))

@@ -72,17 +72,16 @@ class LinkLoads:
     @property
     def total(self) -> Floats:
         """The seconds of all variables; shape (links, strategies)."""
-        found = np.zeros(self._shape, np.float32)
-        for amounts, slope in self._parts:
-            if amounts:
-                found += slope @ sum(amounts.values())
-        return found
+        return self._summed(lambda amounts: list(amounts.values()))
 
     def sum_of(self, variables: Iterable[int]) -> Floats:
         """The seconds of some variables together; shape (links, strategies)."""
+        return self._summed(lambda amounts: [amounts[variable] for variable in variables if variable in amounts])
+
+    def _summed(self, picked: Callable[[dict[int, Floats]], list[Floats]]) -> Floats:
         found = np.zeros(self._shape, np.float32)
         for amounts, slope in self._parts:
-            some = [amounts[variable] for variable in variables if variable in amounts]
+            some = picked(amounts)
             if some:
                 found += slope @ sum(some[1:], some[0])
         return found
