@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from bert_large import described_graph
 from measuring import Result, Row, progress, row
+from tilings import transformer_step
 
 from autodist.graph import Gradient, Role, TrainingGraph, Variable
 from autodist.resource_spec import Host, ResourceSpec
@@ -33,7 +34,8 @@ _ORDINARY, _ORDINARY_HOSTS, _ORDINARY_MAX_S = 150, 4, 1.0
 def measure(quick: bool) -> Result:
     """Run the benchmark."""
     graph, count = described_graph(), 50 if quick else 1000
-    rows = [_ordinary(1 if quick else 5), _chosen("no trials", graph, 0, 10.0), *_with_trials(graph, count)]
+    rows = [_ordinary(1 if quick else 5), _traced(2 if quick else 24)]
+    rows += [_chosen("no trials", graph, 0, 10.0), *_with_trials(graph, count)]
     return Result("choosing", tuple(rows), (f"{len(graph.variables)} variables, {_HOSTS} hosts",))
 
 
@@ -50,6 +52,15 @@ def _ordinary(times: int) -> Row:
         taken_s.append(time.process_time() - began_s)
     name = f"{_ORDINARY} unlike variables, {_ORDINARY_HOSTS} hosts, CPU time"
     return row(name, taken_s, "s", target=_ORDINARY_MAX_S)
+
+
+def _traced(layers: int) -> Row:
+    """A step with all its nodes, of which `auto` also looks at the operations."""
+    graph = transformer_step(layers).with_batch_size(_BATCH_SIZE)
+    nodes, began_s = len(graph.graph_def.node), time.process_time()
+    Auto().build(graph, _cluster(1.0))
+    name = f"a traced step of {nodes:,} nodes, {_HOSTS} hosts, CPU time"
+    return row(name, [time.process_time() - began_s], "s", target=_MAX_S)
 
 
 def _with_trials(graph: TrainingGraph, count: int) -> Iterator[Row]:

@@ -59,7 +59,7 @@ def measure(quick: bool) -> Result:
         progress(f"tilings: {name}")
         rows += _searched(name, graph, lengths, options, target)
     progress("tilings: a traced step")
-    step = _transformer(2 if quick else 24)
+    step = transformer_step(2 if quick else 24)
     rows.append(row("BERT-large on 8, from the traced step to the plan", _planned(step), "CPU s", target=_STEP_S))
     rows += _beside_rules(vgg(32))
     notes = (
@@ -90,7 +90,8 @@ def _searched(
     return [row(f"{name}: search", seconds, "CPU s", target=target), row(f"{name}: moved in a step", moved, "GiB")]
 
 
-def _transformer(layers: int) -> TrainingGraph:
+def transformer_step(layers: int) -> TrainingGraph:
+    """The traced step of so many transformer layers."""
     specs = [tf.TensorSpec([_BATCH, TOKENS], tf.int32), tf.TensorSpec([_BATCH], tf.int32)]
     return capture(training_step(transformer(layers)), specs, VariableNames()).graph
 

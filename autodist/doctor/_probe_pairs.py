@@ -1,17 +1,19 @@
-"""Bandwidth and latency between all pairs of machines."""
+"""Bandwidth, bursts and latency between all pairs of machines."""
 
 from __future__ import annotations
 
 import asyncio
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from autodist.doctor._cluster_agents import ClusterAgents, ReachedHost
 from autodist.errors import AutoDistError
 
 _WARM_UP_S, _MEASURE_S = 0.3, 1.0
 _LATENCY_ROUNDS = 101
+_TRAINS, _TRAIN_S = 3, 0.3
 _TIMEOUT_S = 40.0
 _ALIKE = 0.8
 
@@ -28,6 +30,9 @@ class MeasuredLink:
         there_gbps: Gbit/s of data from a to b; 0 if it could not be measured.
         back_gbps: Gbit/s of data from b to a; 0 if it could not be measured.
         latency_ms: Milliseconds one way.
+        there_burst_kb: KB (10^3 bytes) that pass at once from a to b after a rest, if a token bucket bounds the link;
+            None if that is not known.
+        back_burst_kb: The same from b to a.
         error: Why it could not be measured; else empty.
     """
 
@@ -36,6 +41,8 @@ class MeasuredLink:
     there_gbps: float = 0.0
     back_gbps: float = 0.0
     latency_ms: float = 0.0
+    there_burst_kb: float | None = None
+    back_burst_kb: float | None = None
     error: str = ""
 
     @property
@@ -68,7 +75,7 @@ async def measure_links(cluster_agents: ClusterAgents, note: Callable[[str], Non
     num_pairs = sum(map(len, rounds))
     if not num_pairs:
         return ()
-    duration_s = len(rounds) * 2 * (_WARM_UP_S + _MEASURE_S)
+    duration_s = len(rounds) * 2 * (_WARM_UP_S + _MEASURE_S + _TRAINS * _TRAIN_S)
     note(f"measuring {num_pairs} link{'s' if num_pairs > 1 else ''}, about {duration_s:.0f} s")
     found: list[MeasuredLink] = []
     for pairs in rounds:
@@ -89,14 +96,23 @@ async def _measured(first: ReachedHost, second: ReachedHost, token: str) -> Meas
             there = max(there, await _ask("probe.bandwidth", first, second, token, **window))
         elif back < _ALIKE * there:
             back = max(back, await _ask("probe.bandwidth", second, first, token, **window))
+        there_kb = await _burst_kb(first, second, token, there)
+        back_kb = await _burst_kb(second, first, token, back)
     except AutoDistError as error:
         return MeasuredLink(a, b, error=error.message)
-    return MeasuredLink(a, b, there, back, latency_ms)
+    return MeasuredLink(a, b, there, back, latency_ms, there_kb, back_kb)
 
 
-async def _ask(function: str, from_: ReachedHost, to: ReachedHost, token: str, **settings: float) -> float:
+async def _burst_kb(from_: ReachedHost, to: ReachedHost, token: str, gbps: float) -> float | None:
+    """The KB that pass at once; None where trains disagree: a machine with other work receives late, and then much."""
+    try:
+        found = await _ask("probe.burst", from_, to, token, gbps=gbps, trains=_TRAINS) if gbps > 0 else []
+    except AutoDistError:
+        return None
+    middle = statistics.median(found or [0.0])
+    return middle if found and min(found) >= middle / 2 else None
+
+
+async def _ask(function: str, from_: ReachedHost, to: ReachedHost, token: str, **settings: float) -> Any:
     _, address, port = to.target
-    told: float = await from_.agent.call(
-        function, timeout_s=_TIMEOUT_S, address=address, port=port, token=token, **settings
-    )
-    return told
+    return await from_.agent.call(function, timeout_s=_TIMEOUT_S, address=address, port=port, token=token, **settings)

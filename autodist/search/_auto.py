@@ -38,8 +38,6 @@ from autodist.search.store import (
 from autodist.simulator import (
     Domain,
     EventSimulator,
-    ForestSimulator,
-    LearnedSimulator,
     MeasuredStrategies,
     Profile,
     ProfileCache,
@@ -58,7 +56,6 @@ _MARGIN = 0.05
 _CAUTION = 0.2
 """The same fraction without trials: simulators err by that much then in the published trials."""
 _ENOUGH_TO_CALIBRATE = 12
-_ENOUGH_TO_LEARN = 60
 _VARIABLES = 300_000
 _FEWEST, _MOST = 2000, 8000
 """Bounds of how many strategies are scored by default; between them, all together have `_VARIABLES` variables. That
@@ -270,7 +267,7 @@ class Auto(StrategyBuilder):
             replace(one.strategy, builder=f"auto: {_name(one)}, expected to be number {place} of {of}{so} by {source}")
             for one, place, so in said
         )
-        given = told[0], domain, advice.in_seconds, advice.margin
+        given = told[0], domain, advice.simulator, advice.margin
         tiled = with_tiles_instead(*given, may_group=self.groups) if may_tile else None
         if tiled is None:
             return told
@@ -283,10 +280,6 @@ class Auto(StrategyBuilder):
 
     def _advice(self, sets: Sequence[MeasuredStrategies]) -> _Advice:
         count = sum(map(len, sets))
-        if count >= _ENOUGH_TO_LEARN:
-            forest = ForestSimulator(self.seed)
-            forest.fit(sets)
-            return _Advice(forest, f"what {counted(count, 'trial')} of others teach")
         if count >= _ENOUGH_TO_CALIBRATE:
             return _Advice(
                 calibrated(EventSimulator(), sets), f"the event simulation, calibrated by {counted(count, 'trial')}"
@@ -301,11 +294,6 @@ class _Advice:
     simulator: Simulator
     source: str
     margin: float = _MARGIN
-
-    @property
-    def in_seconds(self) -> Simulator:
-        """A simulator that predicts seconds: this one, unless it has only learned to rank."""
-        return EventSimulator() if isinstance(self.simulator, LearnedSimulator) else self.simulator
 
 
 @dataclass(frozen=True)

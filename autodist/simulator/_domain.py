@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from autodist.simulator._message_table import Bools, Floats
 
 _BYTES_PER_GBIT = 1e9 / 8
+_SLOWEST_FLOPS = 5e10
+"""Operations per second below which a measured product is overhead: a small one, or one whose time is a loop's."""
 
 
 @dataclass(frozen=True)
@@ -253,8 +255,7 @@ class Domain:
         nodes = self.graph.analysis.nodes
         costs = node_costs(self.graph, self.profile.batch_size).items()
         flops = sum(cost.flops for name, cost in costs if nodes[name].op == "MatMul")
-        # The time of small products is overhead, and a time may include that of loops: neither shows a speed.
-        return max(DEVICE_FLOPS, flops / taken_s)
+        return max(_SLOWEST_FLOPS, flops / taken_s)
 
     @property
     def slowdown(self) -> float:

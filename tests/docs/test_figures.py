@@ -17,6 +17,7 @@ from autodist.search import (
     _run_off,
     _simulated_ranking,
     _wary_simulator,
+    _with_tiles_instead,
     compare_given,
 )
 from autodist.search.searchers import _local_searcher
@@ -38,7 +39,7 @@ from tests.docs.published_trials import (
 
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 ORDINALS = {"twelfth": 12, "third": 3, "fifth": 5, "first": 1}
-OTHERS = {"sixty": 60, "a dozen": 12, "three hundred": 300, "two hundred": 200, "half": 0.5, "three tenths": 0.3}
+OTHERS = {"a dozen": 12, "three hundred": 300, "two hundred": 200, "half": 0.5, "three tenths": 0.3}
 
 
 def default_of(option):
@@ -84,15 +85,15 @@ PINNED = {
         ),
     ],
     "auto.md": [
-        (r"if there are (\w+) or more", _auto._ENOUGH_TO_LEARN),
-        (r"at most (three hundred), and", _excerpt._MOST_LESSONS),
+        (r"at most (three hundred) are read", _excerpt._MOST_LESSONS),
         (r"at most (\d+) MB of their", _excerpt._MOST_CHARACTERS / 1e6),
-        (r"(a dozen) calibrate it", _auto._ENOUGH_TO_CALIBRATE),
+        (r"If there are (a dozen) trials of other", _auto._ENOUGH_TO_CALIBRATE),
         (r"expects it to be (\d+) % faster", 100 * _auto._MARGIN),
         (r"without any trials, (\d+) %", 100 * _auto._CAUTION),
         (r"thought to take (\d+) % longer", 100 * _wary_simulator._SEVERAL_WAYS),
         (r"bounds the effort, not a time, so that a busy machine makes the same choice: ([\d,]+)", _auto._FEWEST),
         (r"up to ([\d,]+) of small ones", _auto._MOST),
+        (r"at most ([\d,]+) nodes", _with_tiles_instead._MOST_NODES),
         (r"for (\w+) steps each", _online._WARM_UP + _online._MEASURED),
         (r"steps each, (\w+) of which don't count", _online._WARM_UP),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -152,6 +153,11 @@ def test_links_are_measured_and_written(emulate):
         # TCP leaves 0.956 of the rate; on a machine that is busy with other things the fast link may not be filled.
         assert nominal * (0.5 if nominal == 1.0 else 0.7) < link.bandwidth_gbps < nominal * 1.3
         assert 0 < link.latency_ms < 50
+    told = re.findall(r"burst on ([h\d, ]+): its link passes ([\d.]+) KB at once after a rest", result.stdout)
+    bursts = {host: float(kb) for hosts, kb in told for host in hosts.split(", ")}
+    assert sorted(bursts) == ["h1", "h2", "h3"], result.stdout
+    for host in cluster.spec.hosts:
+        assert 0.3 * host.burst_kb < bursts[host.name] < 1.5 * host.burst_kb
     for host in ("h1", "h2", "h3"):
         assert cluster.processes(host) == {}
 

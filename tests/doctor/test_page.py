@@ -62,5 +62,5 @@ def test_every_check_is_on_the_page():
         finding.check
         for check in checks.CHECKS
         for finding in check(package.Examination(examination.spec, tuple(everything)))
-    } | {"names", "probe"}
+    } | {"names", "probe", "burst"}
     assert {name for name in named if f"`{name}`" not in PAGE.read_text()} == set()

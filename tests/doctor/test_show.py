@@ -90,7 +90,17 @@ def test_json_has_everything():
     } in (told["findings"])
     assert all(finding["remedy"] for finding in told["findings"] if finding["status"] != "OK")
     assert told["links"] == [
-        {"a": "a", "b": "b", "there_gbps": 2.0, "back_gbps": 1.0, "latency_ms": 0.5, "error": "", "bandwidth_gbps": 1.0}
+        {
+            "a": "a",
+            "b": "b",
+            "there_gbps": 2.0,
+            "back_gbps": 1.0,
+            "latency_ms": 0.5,
+            "there_burst_kb": None,
+            "back_burst_kb": None,
+            "error": "",
+            "bandwidth_gbps": 1.0,
+        }
     ]
 
 

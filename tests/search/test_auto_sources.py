@@ -181,10 +181,10 @@ def test_rehosting_moves_servers_and_replicas():
 def test_it_learns_from_a_bounded_number_of_trials(store):
     several = [graph(*(variable(f"w{n}", (512, 64 * m), order=n) for n in range(4))) for m in range(1, 7)]
     learn(store, several[0], 80)
-    assert "what 60 trials of others teach" in chosen(store, HERE).builder
+    assert "calibrated by 60 trials" in chosen(store, HERE).builder
     for other in several[1:]:
         learn(store, other, 80)
-    assert "what 300 trials of others teach" in chosen(store, HERE).builder
+    assert "calibrated by 300 trials" in chosen(store, HERE).builder
 
 
 def learn(store, other, count):

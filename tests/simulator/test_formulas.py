@@ -227,3 +227,25 @@ def test_tiles_by_which_a_step_can_not_be_shared_are_never_chosen(simulator):
     table = tabulate([strategy(d, reduced("w", 0))] * 2, domain := Domain.of(g, d))
     impossible = table.replaced(waited_bytes=np.array([0.0, np.inf], np.float32))
     assert np.isfinite(simulator.score(impossible, domain, 2)).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("burst_kb", [0, 40, 150, 1000])
+@pytest.mark.parametrize("waits", [1, 4, 9])
+@pytest.mark.parametrize("compute_s", [0.0, 0.3, 3.0])
+def test_exchanges_wait_for_what_a_token_bucket_lacks(burst_kb, waits, compute_s):
+    """Against a bucket that is followed from one exchange to the next; 1 Mbit/s, 100 kB in each exchange."""
+    g, rate, sent = graph(variable("w", (1,))), 1e6 / 8, 1e5
+    hosts = tuple(Host(name, name, bandwidth_gbps=1e-3, burst_kb=burst_kb) for name in "ab")
+    domain = Domain.of(g, ResourceSpec(hosts), floor_s=compute_s or 1e-9, profile=Profile(1.0, {}, {}, 128))
+    table = tabulate([strategy(domain.spec, reduced("w", 0))], domain)
+    tiled = table.replaced(waited_bytes=np.full(1, waits * sent, np.float32), waits=np.full(1, waits, np.float32))
+    level, waited_s = burst_kb * 1e3, 0.0
+    for number in range(waits):
+        if number:
+            level = min(burst_kb * 1e3, level + rate * compute_s / (waits + 1))
+        waited_s += max(0.0, sent - level) / rate
+        level = max(0.0, level - sent)
+    [step_s] = AnalyticSimulator(FREE).score(tiled, domain, 1)
+    assert step_s - domain.compute_s == pytest.approx(waited_s, rel=1e-3, abs=2e-3)
+    [step_s] = EventSimulator(FREE).score(tiled, domain, 1)
+    assert step_s >= waits * sent / rate - 1e-4, "no step is shorter than its bytes"

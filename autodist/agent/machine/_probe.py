@@ -19,13 +19,19 @@ from typing import Any
 
 from autodist.agent.machine._ports import bound
 
-__all__ = ["bandwidth", "latency", "listen", "reach"]
+__all__ = ["bandwidth", "burst", "latency", "listen", "reach"]
 
-_ECHO, _SINK = b"E", b"S"
+_ECHO, _SINK, _TRAIN = b"E", b"S", b"T"
 _TOKEN_BYTES = 64
 _WINDOW = struct.Struct("!dd")  # seconds to warm up, seconds to measure
-_RATE = struct.Struct("!d")  # bytes per second
+_EXPECTED = struct.Struct("!dd")  # bytes per second over a long time, seconds to listen
+_TOLD = struct.Struct("!d")  # bytes per second, or bytes
 _CHUNK = bytes(1 << 18)
+_REST_S = 0.25
+_LISTEN_S = 0.05
+_FASTER = 4.0
+"""The multiple of a link's rate beyond which bytes did not come at that rate. A token bucket lets bytes through at the
+speed of what is behind it; other work makes a link that processors bound up to twice as fast for a while."""
 _IDLE_S = 10.0  # longest silence on a connection
 _MOST_CONNECTIONS = 256
 
@@ -89,18 +95,40 @@ def bandwidth(address: str, port: int, token: str, warm_up_s: float, measure_s: 
     """
     with _connected(address, port, token, _SINK, _IDLE_S) as end:
         end.sendall(_WINDOW.pack(warm_up_s, measure_s))
-        end.setblocking(False)
-        # What the kernel still holds when the time is over is not worth waiting for on a slow link.
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        deadline = time.monotonic() + warm_up_s + measure_s + _IDLE_S
-        while time.monotonic() < deadline:
-            readable, writable, _ = select.select([end], [end], [], 1.0)
-            if readable:
-                end.settimeout(_IDLE_S)
-                return 8e-9 * float(_RATE.unpack(_exactly(end, _RATE.size))[0])
-            if writable:
-                with contextlib.suppress(BlockingIOError):
-                    end.send(_CHUNK)
+        return 8e-9 * _flooded(end, warm_up_s + measure_s)
+
+
+def burst(address: str, port: int, token: str, gbps: float, trains: int) -> list[float]:
+    """Return, for each of some trains of bytes, the KB (10^3 bytes) that arrive at once after a rest.
+
+    What the link passes at its rate meanwhile does not count.
+
+    Raises:
+        OSError: The connection can't be made, or breaks.
+    """
+    found = []
+    for _ in range(trains):
+        with _connected(address, port, token, _TRAIN, _IDLE_S) as end:
+            time.sleep(_REST_S)
+            end.sendall(_EXPECTED.pack(gbps / 8e-9, _LISTEN_S))
+            found.append(_flooded(end, _LISTEN_S) / 1e3)
+    return found
+
+
+def _flooded(end: socket.socket, duration_s: float) -> float:
+    """Send as fast as possible until the other side has told a number."""
+    end.setblocking(False)
+    # What the kernel still holds when the time is over is not worth waiting for on a slow link.
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    deadline = time.monotonic() + duration_s + _IDLE_S
+    while time.monotonic() < deadline:
+        readable, writable, _ = select.select([end], [end], [], 1.0)
+        if readable:
+            end.settimeout(_IDLE_S)
+            return float(_TOLD.unpack(_exactly(end, _TOLD.size))[0])
+        if writable:
+            with contextlib.suppress(BlockingIOError):
+                end.send(_CHUNK)
     raise TimeoutError("the other machine did not say what has arrived")
 
 
@@ -160,14 +188,40 @@ def _echo(end: socket.socket, deadline: float) -> None:
 
 
 def _sink(end: socket.socket, deadline: float) -> None:
-    end.sendall(_RATE.pack(_received_rate(end)))
+    _tell(end, _received_rate(end), deadline)
+
+
+def _train(end: socket.socket, deadline: float) -> None:
+    _tell(end, _received_at_once(end), deadline)
+
+
+def _tell(end: socket.socket, number: float, deadline: float) -> None:
+    end.sendall(_TOLD.pack(number))
     # Closing with bytes unread would reset the connection, which the other still sends on until it sees the answer.
     room = bytearray(1 << 20)
     while time.monotonic() < deadline and end.recv_into(room):
         pass
 
 
-_ANSWERS = {_ECHO: _echo, _SINK: _sink}
+_ANSWERS = {_ECHO: _echo, _SINK: _sink, _TRAIN: _train}
+
+
+def _received_at_once(end: socket.socket) -> float:
+    """Return the bytes that arrive beyond those that the link passes at its rate, while they come much faster."""
+    bytes_per_s, listen_s = _EXPECTED.unpack(_exactly(end, _EXPECTED.size))
+    room = bytearray(1 << 14)
+    end.recv_into(room)
+    begun, total, most = time.monotonic(), 0, 0.0
+    passed_s = 0.0
+    while passed_s < listen_s:
+        size = end.recv_into(room)
+        passed_s = time.monotonic() - begun
+        if not size:
+            break
+        total += size
+        if total > _FASTER * bytes_per_s * passed_s:
+            most = max(most, total - bytes_per_s * passed_s)
+    return most
 
 
 def _received_rate(end: socket.socket) -> float:

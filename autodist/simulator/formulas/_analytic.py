@@ -11,7 +11,7 @@ from autodist.simulator._base import Simulator, chunked
 from autodist.simulator._message_table import SERVER, Floats, ShardTable
 from autodist.simulator.features import messages
 from autodist.simulator.formulas._calibration import Calibration
-from autodist.simulator.formulas._hosts_work import waiting_s
+from autodist.simulator.formulas._hosts_work import exchanged_s, waiting_s
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -40,7 +40,7 @@ class AnalyticSimulator(Simulator):
         computation = np.float32(domain.compute_s * self.calibration.computation)
         parts = [
             np.maximum(
-                computation + waiting_s(part, domain, count, self.calibration),
+                computation + waiting_s(exchanged_s(part, domain, count), 0.0, part, domain, self.calibration),
                 self._synchronization_s(part, domain, count),
             )
             + np.float32(self.calibration.step_s)

@@ -12,7 +12,7 @@ from autodist.simulator._base import Simulator, in_parts
 from autodist.simulator._message_table import Collected, Floats, Ints, ShardTable
 from autodist.simulator.features import LinkLoads, LinkSeconds, ServerLoads, groups, server_flows
 from autodist.simulator.formulas._calibration import Calibration
-from autodist.simulator.formulas._hosts_work import handling_s, rebuilding_s, waiting_s
+from autodist.simulator.formulas._hosts_work import exchanged_s, handling_s, rebuilding_s, waiting_s
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -69,10 +69,14 @@ class EventSimulator(Simulator):
         shared = np.minimum(overlap / np.float32(max(alone_s, _SHORT_S)), np.float32(1))
         factor = 1 + shared * np.float32(self.calibration.contention)
         end = _last_end_s(served, on_all_links, np.outer(ready_s, factor), at_once_s)
+        exchanged = exchanged_s(table, domain, count)
         busy = read_s + served.pushing.total + served.following.total + on_all_links.sum(0)
         steps: Floats = np.maximum(np.maximum(end, np.float32(alone_s) * factor) + wait, busy.max(0))
-        steps += waiting_s(table, domain, count, self.calibration) + handling_s(table, domain, count, self.calibration)
+        steps += waiting_s(exchanged, overlap, table, domain, self.calibration) + handling_s(
+            table, domain, count, self.calibration
+        )
         steps += rebuilding_s(table, domain, count) * (computation * factor)
+        np.maximum(steps, (busy + exchanged).max(0), out=steps)
         return steps + np.float32(self.calibration.step_s)
 
 

@@ -14,18 +14,51 @@ if TYPE_CHECKING:
     from autodist.simulator.formulas._calibration import Calibration
 
 
-def waiting_s(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> Floats:
-    """Seconds of each strategy in which the computation waits for activations of other replicas.
+def exchanged_s(table: ShardTable, domain: Domain, count: int) -> Floats:
+    """By link, those for sending by host, then those for receiving: seconds of each strategy's exchanged activations.
 
-    Their bytes go over the slowest link, and each exchange takes a while besides.
+    Each host sends as much to each other one.
     """
     hosts = len(domain.replicas)
     if hosts == 1 or not table.waited_bytes.any():
+        return np.zeros((2 * hosts, count), np.float32)
+    sent_bytes = np.bincount(table.strategy, table.waited_bytes, count)
+    per_byte = domain.seconds_per_byte.sum(1) / (hosts - 1)
+    found: Floats = np.outer(np.tile(per_byte, 2), sent_bytes).astype(np.float32)
+    return found
+
+
+def waiting_s(
+    on_links: Floats, others_s: Floats | float, table: ShardTable, domain: Domain, calibration: Calibration
+) -> Floats:
+    """Seconds of each strategy in which the computation waits for activations of other replicas.
+
+    Exchanges are taken to be of equal size, evenly spread over the computation. Each takes a while besides its bytes.
+    A link passes at once what its token bucket holds. The rest is waited for: in each exchange, what is larger than a
+    full bucket; over the whole step, what does not pass while the computation between the first exchange and the last
+    goes on and fills it again; gradients that leave meanwhile take of it as well.
+
+    Args:
+        on_links: What :func:`exchanged_s` has found.
+        others_s: By strategy, how long gradients keep the busiest link busy while the computation goes on.
+        table: Shards.
+        domain: The domain that they are for.
+        calibration: The times of exchanges and of the computation.
+    """
+    hosts, count = len(domain.replicas), on_links.shape[1]
+    if not on_links.any():
         return np.zeros(count, np.float32)
     latency_s = float(domain.latency_s.max(initial=0))
-    wait_s = calibration.exchange_s(hosts, latency_s, domain.spec.cores_shared_by)
-    by_shard = table.waited_bytes * np.float64(domain.ring_s_per_byte) + table.waits * np.float64(wait_s)
-    found: Floats = np.bincount(table.strategy, by_shard, count).astype(np.float32)
+    waits = np.bincount(table.strategy, table.waits, count)
+    of_one_s = calibration.exchange_s(hosts, latency_s, domain.spec.cores_shared_by)
+    alone_s = waits * of_one_s
+    at_once_s = domain.burst_s[:, None]
+    by_exchange = on_links - waits * at_once_s
+    between = np.maximum(waits - 1, 0) / (waits + 1)
+    refilled_s = between * (domain.compute_s * calibration.computation) + np.maximum(alone_s - of_one_s, 0)
+    by_step = on_links + others_s - at_once_s - refilled_s
+    lacking_s = np.minimum(np.maximum(by_exchange, by_step), on_links).max(0).clip(min=0)
+    found: Floats = (alone_s + lacking_s).astype(np.float32)
     return found
 
 
