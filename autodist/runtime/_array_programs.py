@@ -198,8 +198,9 @@ def _nothing_to_cut(arguments: Arguments, parts: int) -> str:
         f"{name} of shape {tuple(array.shape)}" for name, array in zip(arguments.names, arguments.arrays, strict=True)
     )
     return (
-        f"{parts} replicas can't share it: a large argument needs {parts} rows, or a dim that {parts} divides, and an "
-        f"operation that can be cut along it; given: {listed}"
+        f"{parts} replicas can't share it, or would send more than they save: a large argument needs {parts} rows, or "
+        f"a dim that {parts} divides, and an operation that can be cut along it; and results, which all replicas get "
+        f"whole, should be smaller than what is computed for them; given: {listed}"
     )
 
 

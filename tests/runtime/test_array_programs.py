@@ -151,6 +151,24 @@ def test_rows_need_not_come_out_even(program, caplog):
     assert ("replicas have parts of `" in caplog.text) == (program is not until)
 
 
+def forces(a):
+    """What many bodies do to each other: little is sent for much that is computed."""
+    apart = a[:, None] - a[None]
+    return -tf.reduce_sum(apart / (tf.reduce_sum(apart**2, -1, keepdims=True) + 0.1) ** 1.5, 1)
+
+
+@pytest.mark.parametrize("program", [forces, lambda a: a @ a], ids=["forces", "product"])
+def test_an_array_that_meets_itself_is_shared_if_that_saves_more_than_it_sends(program, caplog):
+    """Only bytes were weighed, by which it is best to gather the array and to compute all of it everywhere."""
+    sizes = (400, 3) if program is forces else (1500, 1500)
+    arrays = [normal(*sizes)]
+    with caplog.at_level(logging.INFO, "autodist"):
+        found = run(program, arrays, 2)
+    expected = tf.function(program)(*arrays)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * float(tf.reduce_max(tf.abs(expected))))
+    assert ("replicas have parts of `a`" in caplog.text) == (program is forces), caplog.text
+
+
 def test_variables_are_kept_whole_and_trained_alike():
     def trained(make):
         weights, count = tf.Variable(np.zeros(6, np.float32)), tf.Variable(0)

@@ -7,7 +7,7 @@ to wait for the first exchange; computed from the parts, both are ready at the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from autodist.graph._graph_def import data_inputs, is_stateful, node_of
@@ -29,6 +29,8 @@ class PartsBefore:
         primary: By node, the way that was chosen.
         layouts: By tensor, how it is computed in that way.
         bytes_of: The size of a tensor.
+        meetings: Nodes at which groups of replicas meet: what is behind them is of all groups' examples, and is not
+            made from parts that one group has.
     """
 
     def __init__(
@@ -38,12 +40,14 @@ class PartsBefore:
         primary: Mapping[str, Way],
         layouts: Mapping[str, Layout],
         bytes_of: Callable[[str], float],
+        meetings: Collection[str] = (),
     ) -> None:
         self._nodes = nodes
         self._ways = ways
         self._primary = primary
         self._layouts = layouts
         self._bytes_of = bytes_of
+        self._meetings = meetings
         self._found: dict[str, Way | None] = {}
 
     def way(self, name: str) -> Way | None:
@@ -55,7 +59,7 @@ class PartsBefore:
 
     def _way(self, node: Any) -> Way | None:
         is_done_once = not self._primary[node.name].is_whole or is_stateful(node.op)
-        if is_done_once or self._bytes_of(node.name) > _MOST_BYTES:
+        if is_done_once or node.name in self._meetings or self._bytes_of(node.name) > _MOST_BYTES:
             return None
         tensors = data_inputs(node)
         for position in range(len(tensors)):

@@ -101,7 +101,9 @@ class _Planner:
         self.marks: dict[str, Layout] = {}
         self.looked_up = LookedUp()
         self.put_together: set[str] = set()  # sums that are put together at once: all their readers take them whole
-        self.parts_before = PartsBefore(self.nodes, self.ways, self.primary, self.layouts, self.costs.bytes)
+        self.parts_before = PartsBefore(
+            self.nodes, self.ways, self.primary, self.layouts, self.costs.bytes, tiled.meetings
+        )
 
     def plan(self) -> BatchPlan:
         """Choose the way of each node, then find in which forms its outputs are needed."""
@@ -189,7 +191,9 @@ class _Planner:
         self._put_together(region.worth(lambda tensor: self.costs.times_sent(tensor, WHOLE)))
         if self.tiled.inputs:
             region = self._region(lambda layout: isinstance(layout, Tile))
-            self._put_together(region.best(lambda tensor: self.costs.bytes(tensor) + LATENCY_BYTES))
+            self._put_together(
+                region.best(lambda tensor: self.costs.bytes(tensor) + LATENCY_BYTES, self.costs.of_computing_whole)
+            )
 
     def _region(self, has_parts: Callable[[Layout], bool]) -> PartialRegion:
         """The tensors that replicas have as such parts, with the bytes that the present plan sends to join them."""
@@ -333,7 +337,7 @@ class _Planner:
 
     def _of_rows(self, node: Any, index: int, target: Layout) -> Way | None:
         """A way that computes only a replica's rows or tile of a node that each worker could compute whole."""
-        if _is_done_once(node):
+        if _is_done_once(node) or node.name in self.tiled.meetings:
             return None
         if is_kind(node.op, Kind.SOURCE) or node.name in self.analysis.marks:
             return None

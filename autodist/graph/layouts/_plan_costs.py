@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
-from autodist.graph._graph_def import node_of, normalize, tensor_dtype, tensor_name
+from autodist.graph._graph_def import data_inputs, node_of, normalize, split_tensor, tensor_dtype, tensor_name
 from autodist.graph.analysis import StepAnalysis
-from autodist.graph.layouts._base import WHOLE, Cut, Layout, Own, Partial, Tile, Whole, is_scattered
+from autodist.graph.layouts._base import (
+    WHOLE,
+    Cut,
+    Layout,
+    Multiple,
+    Own,
+    Partial,
+    Tile,
+    Whole,
+    is_scattered,
+)
 from autodist.graph.layouts._batch_plan import size_bytes
 from autodist.graph.layouts._exchanged_so_far import ExchangedSoFar
 from autodist.graph.layouts._gradients_wanted import gradients_wanted
@@ -15,12 +26,31 @@ from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._way import Way
 from autodist.graph.layouts._ways import Ways
-from autodist.graph.operators import puts_rows_together
+from autodist.graph.operators import operator, puts_rows_together
 
 LATENCY_BYTES = 10_000
 """The fixed cost of an exchange, as the number of bytes that could be sent in the same time."""
 COMPUTING = 0.05
 """The cost of computing a byte of a result, relative to that of sending one."""
+_OPERATION = 1e-3
+"""The cost of an operation of a product, relative to that of sending a byte: 1 Gbit/s against 120 GFLOP/s."""
+
+
+class _Lengths:
+    """Sizes of tensors as an operator's description asks for them."""
+
+    def __init__(self, shapes: StepShapes, batch_size: int) -> None:
+        self._shapes = shapes
+        self._batch_size = batch_size
+
+    def of(self, tensor: str) -> int:
+        """Number of elements."""
+        return prod(self.shape(tensor))
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Length of each dim; () where nothing is known."""
+        dims = self._shapes.shape(tensor) or ()
+        return tuple(size.times * self._batch_size if isinstance(size, Multiple) else size or 1 for size in dims)
 
 
 class PlanCosts:
@@ -51,6 +81,7 @@ class PlanCosts:
         self._exchanged = exchanged
         self._batch_size = batch_size
         self._wanted = gradients_wanted(analysis, tiled, shapes, ways)
+        self._lengths = _Lengths(shapes, batch_size)
 
     def of(self, node: Any, way: Way, layouts: Sequence[Layout], tensors: Sequence[str]) -> float:
         """Bytes that are sent for a way, plus a small cost of computing.
@@ -83,6 +114,21 @@ class PlanCosts:
     def times_sent(self, tensor: str, target: Layout) -> float:
         """Bytes that are sent to put the parts of a sum together, all of them or each replica's rows."""
         return (1 if is_scattered(target) else 2) * self.bytes(tensor) + LATENCY_BYTES
+
+    def of_computing_whole(self, tensors: Iterable[str]) -> float:
+        """The cost, in bytes, of computing tensors whole on each replica, of which it would compute a part."""
+        made = [*tensors]
+        found = COMPUTING * sum(map(self.bytes, made)) + _OPERATION * sum(map(self._operations, made))
+        return (1 - 1 / max(1, self._tiled.parts)) * found
+
+    def _operations(self, tensor: str) -> float:
+        """The floating-point operations of a product or the like; 0 for what an element of a result takes."""
+        name, index = split_tensor(tensor)
+        node = self._nodes[name]
+        known = operator(node.op)
+        if index or known is None or known.flops is None:
+            return 0.0
+        return known.flops(node, data_inputs(node), self._lengths)
 
     def bytes(self, tensor: str) -> float:
         """The bytes of a tensor."""

@@ -59,12 +59,20 @@ class PartialRegion:
                 handled.update(members)
         return chosen
 
-    def best(self, bytes_of: Callable[[str], float]) -> dict[str, list[str]]:
-        """As :meth:`worth`, with the tensors that save most first; it takes longer."""
+    def best(
+        self, bytes_of: Callable[[str], float], computing: Callable[[Iterable[str]], float]
+    ) -> dict[str, list[str]]:
+        """As :meth:`worth`, with the tensors that save most first; it takes longer.
+
+        Args:
+            bytes_of: Gives the bytes that are sent to put a tensor together.
+            computing: Gives what it costs, in bytes, that replicas compute tensors whole which they would share.
+        """
         savings: list[tuple[float, str, list[str]]] = []
         for tensor in self.made:
             members = self.whole_with(tensor)
             saved = sum(self.sent.get(member, 0.0) for member in members) - bytes_of(tensor)
+            saved -= computing(members[1:]) if saved > 0 else 0
             if saved > 0:
                 savings.append((saved, tensor, members))
         chosen: dict[str, list[str]] = {}
