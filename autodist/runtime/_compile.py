@@ -13,12 +13,12 @@ from autodist.error_text import said_by
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, as_array_program, capture
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._keras_distribution import tiling_of_keras
 from autodist.runtime._part_checks import PartChecks
 from autodist.runtime._session_steps import SessionSteps
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._step_plan import SessionPlan, written_by
 from autodist.runtime._unshared import NotSharedError, refuse_unshared
+from autodist.runtime._wanted_strategy import wanted_for
 from autodist.runtime.data import Arguments, Convention, fingerprint_of
 from autodist.runtime.state import StateStore
 from autodist.strategies import (
@@ -44,6 +44,7 @@ class Compiler:
         convention: What a batch and a loss mean.
         state: The scope's variables.
         scope: What tells this scope from the others of the run.
+        first: The strategy of the first training step, where several are tried for it; later ones are asked for.
         may_run_plainly: Whether TensorFlow may run a step that can't be captured for any number of rows.
 
     Attributes:
@@ -59,6 +60,7 @@ class Compiler:
         state: StateStore,
         scope: str,
         *,
+        first: Strategy | None = None,
         may_run_plainly: bool = False,
     ) -> None:
         self.names = VariableNames()
@@ -66,6 +68,7 @@ class Compiler:
         self._worker = worker
         self._spec = spec
         self._wanted = strategy
+        self._first = first
         self._planned: tuple[CapturedStep, Strategy, SessionPlan] | None = None  # what was planned before it was agreed
         self._convention = convention
         self._state = state
@@ -353,7 +356,7 @@ class Compiler:
         self._steps.leave()
 
     def _propose(self, captured: CapturedStep) -> Strategy:
-        wanted = tiling_of_keras(captured.graph, self._spec) or self._wanted
+        wanted = wanted_for(captured, self._spec, given=self._wanted, tried=self._first, earlier=self.strategies)
         strategy = self._settled(wanted, captured)
         chooser = get(wanted) if strategy.has_tiles else strategy
         while isinstance(chooser, StrategyBuilder):

@@ -95,7 +95,8 @@ class Engine:
         is_alone = worker.world_size == 1 and self.num_replicas == 1
         self._plain = PlainSteps(worker, is_allowed=is_alone and not self.captures_all and recorder is None)
         self._compilers = itertools.count()
-        self._compiler = self._compiler_of(strategy)
+        self._wanted = strategy
+        self._compiler = self._compiler_of()
         self._whole_batches = WholeBatches(worker, scope)
         self._shared = SharedSteps(worker, execution, lambda: self._compiler, convention, self._splits)
         self._arrays = ArrayPrograms(
@@ -335,11 +336,13 @@ class Engine:
             self._execution.steps[key] = compiler.commit(plan)
         return True
 
-    def _compiler_of(self, strategy: Any) -> Compiler:
+    def _compiler_of(self, first: Strategy | None = None) -> Compiler:
         number = next(self._compilers)
         scope = f"{self._scope}_{number}" if number else self._scope
         options = {"may_run_plainly": self._plain.is_allowed}
-        return Compiler(self.worker, self._spec, strategy, self._convention, self.state, scope, **options)
+        return Compiler(
+            self.worker, self._spec, self._wanted, self._convention, self.state, scope, first=first, **options
+        )
 
     def settle(self) -> None:
         """Wait until servers have applied all that the workers have sent them; see :meth:`Execution.settle`."""

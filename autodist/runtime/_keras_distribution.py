@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import logging
 import re
@@ -17,17 +18,21 @@ from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
 
 _LOG = logging.getLogger("autodist")
+_LEFT: list[tuple[Any, frozenset[str]]] = []
+"""Distributions whose scopes were left, the last first, and the paths of the variables that were made inside."""
 _MOST_NAMES = 6
 _MOST_OTHERS = 2
 _HINTS = {
-    "DataParallel": "make the mesh of `keras.distribution.list_devices()`; or leave out `set_distribution()`",
-    "ModelParallel": "mend the mesh or the LayoutMap; or leave out `set_distribution()`, and run with "
+    "DataParallel": "make the mesh of `keras.distribution.list_devices()`; or leave out `set_distribution()` or scope",
+    "ModelParallel": "mend the mesh or the LayoutMap; or leave out `set_distribution()` or scope, and run with "
     "`--strategy Tiled`",
 }
 
 
 def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
     """The strategy that the script's ``ModelParallel`` means; None if it has set none, or ``DataParallel``.
+
+    It is the one in whose ``scope()`` variables of the step were made, for these alone, or else the one that is set.
 
     Which of its layouts fit only variables that the step does not train, or outputs of layers, is logged. Those of
     variables of other models are for the steps that train these.
@@ -36,7 +41,7 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
         StrategyError: The mesh is not that of the cluster's replicas, or the layouts name nothing; lists all of it.
     """
     keras = sys.modules.get("keras")
-    found = None if keras is None else keras.distribution.distribution()
+    found, made = (None, None) if keras is None else _distribution_for(keras, graph)
     if keras is None or not isinstance(found, (keras.distribution.DataParallel, keras.distribution.ModelParallel)):
         return None
     mesh = found.device_mesh
@@ -46,13 +51,14 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
         return None
     # Keras knows no numbers: a layout is for all variables of a name.
     paths = {variable.name: unnumbered(variable.name) for variable in graph.variables}
-    names, batch = _unique(paths[variable.name] for variable in graph.trainable), found.batch_dim_name
+    trainable = [v for v in graph.trainable if made is None or paths[v.name] in made]
+    names, batch = _unique(paths[variable.name] for variable in trainable), found.batch_dim_name
     layouts = {key: found._layout_map[key] for key in found._layout_map}
     idle = _idle(list(layouts), names, _unique(paths.values()))
     known = {*idle, *_of_other_models(list(layouts), [*names, *idle])}
     mistakes = [*_of_mesh(lengths, batch, spec), *_of_layouts(list(layouts), names, known)]
     if not mistakes:
-        shapes = {v.name: (v.shape, found._layout_map[paths[v.name]]) for v in graph.trainable}
+        shapes = {v.name: (v.shape, found._layout_map[paths[v.name]]) for v in trainable}
         mistakes = [
             *_along_the_batch(layouts, lengths, batch),
             *_cut_twice(layouts, lengths),
@@ -63,10 +69,34 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
         _LOG.info("the script's LayoutMap is empty: all weights stay whole")
     for key, fitting in idle.items():
         _LOG.info("the LayoutMap's %r changes nothing: it fits only %s", key, fitting)
-    cuts = {v.name: _cut_dims(found._layout_map[paths[v.name]], lengths) for v in graph.trainable}
+    cuts = {v.name: _cut_dims(found._layout_map[paths[v.name]], lengths) for v in trainable}
     rules = [f"{glob.escape(name)}={dim}" for name, dims in cuts.items() for dim in dims]
     groups = lengths[batch] if len(_long(lengths)) > 1 else 1
     return f"Tiled(dims={(*rules, '*=whole')!r}{f', groups={groups}' if groups > 1 else ''})"
+
+
+def _distribution_for(keras: Any, graph: TrainingGraph) -> tuple[Any, frozenset[str] | None]:
+    """The distribution for a step, and the paths of the variables that it is for; None for all."""
+    paths = {unnumbered(variable.name) for variable in graph.trainable}
+    left = next(((found, made) for found, made in _LEFT if not made.isdisjoint(paths)), None)
+    return left or (keras.distribution.distribution(), None)
+
+
+@contextlib.contextmanager
+def remembering(distribution: Any, kind: type) -> Iterator[None]:
+    """Remember which variables are made inside of a distribution's ``scope()``: they have its layouts.
+
+    Args:
+        distribution: This.
+        kind: The class of variables.
+    """
+    old = objects_of(kind)  # held, so that no new one has the identity of one that is gone
+    before = {id(variable) for variable in old}
+    try:
+        yield
+    finally:
+        made = frozenset(v.path for v in objects_of(kind) if id(v) not in before)
+        _LEFT[:] = [(distribution, made), *((one, paths - made) for one, paths in _LEFT)]
 
 
 def _unique(names: Iterable[str]) -> list[str]:
@@ -86,6 +116,9 @@ def _long(lengths: dict[str, int]) -> list[str]:
 
 def _of_mesh(lengths: dict[str, int], batch: str, spec: ResourceSpec) -> Iterator[str]:
     yield from _of_size(lengths, spec)
+    if batch not in lengths:
+        yield f"`batch_dim_name` is {batch!r}, allowed: one of its mesh's axes, {', '.join(map(repr, lengths))}"
+        return
     long = _long(lengths)
     told = " and ".join(f"`{axis}` of {lengths[axis]}" for axis in long)
     if len(long) > 2 or (len(long) == 2 and long[0] != batch):

@@ -1,13 +1,15 @@
 """A script as it is written for Keras on JAX: a mesh of all devices, and layouts by names.
 
-`mesh_script.py FILE GROUPS`: writes weights to a file.
+`mesh_script.py FILE GROUPS`: writes weights to a file. With one group, the model is built in the distribution's scope,
+as Keras on JAX also has it; with several, the distribution is set.
 """
 
+import contextlib
 import sys
 
 import keras
 import numpy as np
-from keras.distribution import DeviceMesh, LayoutMap, ModelParallel, list_devices, set_distribution
+from keras.distribution import DeviceMesh, LayoutMap, ModelParallel, initialize, list_devices, set_distribution
 
 import autodist
 
@@ -17,12 +19,18 @@ mesh = DeviceMesh((groups, len(devices) // groups), ["batch", "model"], devices)
 layouts = LayoutMap(mesh)
 layouts["block/up/kernel"] = (None, "model")
 layouts[".*down/kernel"] = ("model", None)
-set_distribution(ModelParallel(layout_map=layouts, batch_dim_name="batch"))
+if len(devices) > 1:  # Keras on TensorFlow has neither
+    initialize()
+    layouts[".*up/output"] = (None, "model")
+distribution = ModelParallel(layout_map=layouts, batch_dim_name="batch")
+if groups > 1:
+    set_distribution(distribution)
 
 keras.utils.set_random_seed(0)
 with autodist.scope():
-    up, down = keras.layers.Dense(32, activation="relu", name="up"), keras.layers.Dense(8, name="down")
-    model = keras.Sequential([keras.Input((16,)), up, down], name="block")
+    with contextlib.nullcontext() if groups > 1 else distribution.scope():
+        up, down = keras.layers.Dense(32, activation="relu", name="up"), keras.layers.Dense(8, name="down")
+        model = keras.Sequential([keras.Input((16,)), up, down], name="block")
     model.compile(keras.optimizers.Adam(0.01), "mse")
     x = np.random.default_rng(0).normal(size=(48, 16)).astype(np.float32)
     begun = model.get_weights()

@@ -16,7 +16,8 @@ import autodist
 from autodist.errors import StrategyError
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._keras_distribution import tiling_of_keras
+from autodist.runtime import _keras_distribution
+from autodist.runtime._keras_distribution import remembering, tiling_of_keras
 from tests.modules import TESTS, python_path
 
 from .programs import assert_same
@@ -159,6 +160,13 @@ def test_a_mesh_of_two_axes_is_groups_of_replicas(distributed):
             r"along `batch`, the axis of the batch, allowed: \(None, 'model'\), s",
         ),
         ((2, 4), ("batch", "model"), "batch", ("model",), r"its mesh is \(2, 4\), the cluster has 4 replicas"),
+        (
+            (1, 4),
+            ("batch", "model"),
+            "data",
+            ("model",),
+            "is 'data', allowed: one of its mesh's axes, 'batch', 'model'",
+        ),
         ((1, 4), ("batch", "model"), "batch", ("model", "model"), "cuts 2 dims of 'block/up/kernel' along `model`, al"),
     ],
 )
@@ -252,3 +260,25 @@ def test_a_map_for_several_models(distributed, caplog):
     distributed(layouts_of((1, 2), ("batch", "model"), **kernels, **{"makr/down/.*": ("model",)}))
     with pytest.raises(StrategyError, match=r"'makr/down/\.\*', which is the name of no variable of the step"):
         adversaries(lambda: autodist.scope(spec=ResourceSpec.local(cpus=2)))
+
+
+def test_a_scope_that_was_left_is_for_what_was_made_inside(distributed, monkeypatch):
+    """It ruled all later models of a script."""
+    monkeypatch.setattr(_keras_distribution, "_LEFT", [])
+    distributed(None)
+    spec, found = ResourceSpec.local(workers=4), layouts_of((1, 4), ("batch", "model"), **{".*kernel": (None, "model")})
+    with remembering(found, keras.Variable):
+        block = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, name="up")], name="block")
+    other = keras.Sequential([keras.Input((16,)), keras.layers.Dense(1, name="d")], name="other")
+    with remembering(DataParallel(devices=[f"cpu:{k}" for k in range(4)]), keras.Variable):
+        keras.layers.Dense(4, name="third").build((2, 4))
+
+    def step(*models):
+        variables = [
+            SimpleNamespace(name=v.path, shape=tuple(v.shape)) for model in models for v in model.trainable_variables
+        ]
+        return SimpleNamespace(trainable=variables, variables=variables)
+
+    assert tiling_of_keras(step(other), spec) is None
+    assert tiling_of_keras(step(block), spec) == "Tiled(dims=('block/up/kernel=1', '*=whole'))"
+    assert tiling_of_keras(step(other, block), spec) == "Tiled(dims=('block/up/kernel=1', '*=whole'))"

@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autodist.resource_spec import ResourceSpec
+from autodist.strategies import AllReduce
 from autodist.testing import certify
+from tests.strategies.examples import graph, variable
 
 from . import trying
 from .test_workers import run
@@ -40,6 +43,47 @@ def test_fit_tries_strategies_and_evaluates_meanwhile(tmp_path):
     assert result.returncode == 0, result.stderr
     assert len(re.findall(r"\[0\].*step 0: strategy auto: ", result.stderr)) >= 3
     assert "tried 3 strategies in the first 21 steps" in result.stderr
+
+
+TWO_STEPS = """
+import autodist, numpy as np, tensorflow as tf
+
+x = np.random.default_rng(0).normal(size=(32, 8)).astype("float32")
+weights = [tf.Variable(np.full((8, n), 0.1, "float32"), name=f"w{n}") for n in (2, 3)]
+ad = autodist.AutoDist()
+
+def training(w):
+    @ad.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.tanh(x @ w) ** 2)
+        w.assign_sub(0.5 * tape.gradient(loss, w))
+        return loss
+    return step
+
+with ad.scope():
+    steps = [training(w) for w in weights]
+    for _ in range(10):
+        losses = [float(step(x)) for step in steps]
+print("losses", *losses)
+"""
+
+
+def test_a_second_step_with_other_variables_has_a_strategy_of_its_own(tmp_path):
+    """It was compiled by what was tried, or given, for the first step's variables, and the run ended."""
+    (tmp_path / "train.py").write_text(TWO_STEPS)
+    two = ResourceSpec.local(workers=2, cpus=1)
+    AllReduce(communicator="tcp").build(graph(variable("w2", (8, 2))), two).save(tmp_path / "first.json")
+    tried, given = ("--strategy", "auto(online=3, proposals=300)"), ("--strategy", "first.json")
+    alone, *results = (run(tmp_path / "train.py", *more, cwd=tmp_path) for more in (("--workers", "1"), tried, given))
+    for result in (alone, *results):
+        assert result.returncode == 0, result.stderr
+    assert all("step 1: strategy auto: " in result.stderr for result in results)
+    assert "the strategy that is given has no variable of step 1: `auto` chooses for that step" in results[1].stderr
+    told = [re.findall(r"losses (\S+) (\S+)", one.stdout)[0] for one in (alone, *results)]
+    first, *others = np.array(told, float)
+    np.testing.assert_allclose(others, [first, first], rtol=1e-5)
+    assert np.all(first < 1e-3), "it trains"
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ from certify.partitioned.strategies import InParts
 
 import autodist
 from autodist.errors import CaptureError, StrategyError
-from autodist.strategies import PS, AllReduce, PSSynchronizer, Strategy, StrategyBuilder
+from autodist.search.tilings import Tiled
+from autodist.strategies import PS, AllReduce, PartitionedPS, PSSynchronizer, Strategy, StrategyBuilder
 
 from .programs import TWO
 from .remedies import IDS, Plain, X, Y, assert_trains, batches, found_by, square, variable
@@ -79,12 +80,53 @@ def two_trained(ad, *clipped, scopes=False):
     return first.numpy(), second.numpy(), losses
 
 
-def test_one_kind_of_synchronizer_for_a_variable():
-    BUILDERS[:] = [PS(), AllReduce()]
-    with pytest.raises(StrategyError, match=r"all-reduced.*in this step, but lives at .* since an earlier step"):
-        found_by(two_trained, None, None, strategy=InTurn())
-    BUILDERS[:] = [PS(), PS()]
+BUILT = {
+    "servers": PS(),
+    "all-reduce": AllReduce(),
+    "parts on servers": PartitionedPS(),
+    "tiles": Tiled(dims=("first*=0", "*=whole")),
+}
+
+
+QUICK = {("servers", "all-reduce"), ("all-reduce", "servers"), ("tiles", "parts on servers")}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(first, second, marks=() if (first, second) in QUICK else pytest.mark.slow)
+        for first in BUILT
+        for second in BUILT
+    ],
+)
+def test_a_variable_has_one_kind_of_synchronizer_in_all_steps(first, second):
+    """A builder knows one step only; `auto` ended runs that train once more with layers that were frozen before."""
+    BUILDERS[:] = [BUILT[first], BUILT[second]]
     assert_trains(two_trained, None, None, strategy=InTurn())
+    BUILDERS[:] = [BUILT[first], BUILT[second]]
+    assert_trains(thawed, strategy=InTurn())
+
+
+def thawed(ad):
+    """A head is trained, and then all."""
+    body, head = tf.Variable(tf.fill((4, 4), 0.2), name="body"), tf.Variable(tf.fill((4, 1), 0.1), name="first_head")
+    losses = []
+    for trained in ([head], [body, head]):
+        optimizer = keras.optimizers.Adam(0.01)
+        optimizer.build(trained)
+
+        @tf.function
+        def step(x, y, trained=trained, optimizer=optimizer):
+            with tf.GradientTape() as tape:
+                loss = square(tf.tanh(x @ body) @ head - y)
+            optimizer.apply_gradients(zip(tape.gradient(loss, trained), trained, strict=True))
+            return loss
+
+        losses += [step(*batch).numpy() for batch in batches()]
+    return body.numpy(), head.numpy(), losses
+
+
+def test_steps_in_scopes_of_their_own():
     expected = two_trained(Plain, None, None)
     for one, other in zip(expected, two_trained(Plain, None, None, scopes="PS"), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5)

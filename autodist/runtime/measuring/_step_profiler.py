@@ -120,7 +120,7 @@ class StepProfiler:
             raise UsageError("the replicas are on GPUs, profiles are made on CPUs only")
         alone = Worker(WorkerEnvironment())
         state = StateStore(alone, name, borrows=True)
-        spec = ResourceSpec((self._host,))
+        spec = ResourceSpec((replace(self._host, cpus=1),))  # it shares the host with no other replica
         strategy = AllReduce().build(self._captured.graph, spec)
         try:
             steps = SessionSteps(alone, spec, self._convention, state, name)

@@ -32,7 +32,10 @@ class Placements:
     """By part of a tiled variable or slot that several groups of replicas have, its device in each."""
 
     def settle(self, strategy: Strategy, graph: TrainingGraph) -> Strategy:
-        """The strategy, with the partitions and destinations that earlier steps have decided.
+        """The strategy, with the kinds of synchronizers, partitions and destinations that earlier steps have decided.
+
+        A builder that knows only this step may want at a server what lives on every worker, or the other way around, as
+        when a model is trained once more with layers that were frozen before.
 
         Raises:
             StrategyError: An earlier step keeps variables apart, or at a server, which this one needs together, or on
@@ -43,10 +46,24 @@ class Placements:
         for unit in _units(graph):
             decided = self._decided(unit, graph)
             for variable in unit:
-                config = self._in_known_parts(strategy.config(variable.name), variable, first_group)
+                config = self._as_before(strategy.config(variable.name), unit, first_group)
+                config = self._in_known_parts(config, variable, first_group)
                 configs.append(self._settled(config, decided))
         by_name = {config.variable: config for config in configs}
         return replace(strategy, variables=tuple(by_name[config.variable] for config in strategy.variables))
+
+    def _as_before(self, config: VariableConfig, unit: tuple[Variable, ...], first_group: int) -> VariableConfig:
+        """A config of the kind by which its variable was trained before, or one that is updated together with it."""
+        known = self._configs.get(config.variable)
+        if known is None:
+            known = next((self._configs[v.name] for v in unit if v.name in self._configs), None)
+        if known is None or _kind(known) == _kind(config):
+            return config
+        if known.variable != config.variable:
+            if len(known.shards) > 1:
+                return config
+            known = replace(known, variable=config.variable)
+        return replace(known, shards=tuple(_regrouped(shard, first_group) for shard in known.shards))
 
     def _in_known_parts(self, config: VariableConfig, variable: Variable, first_group: int) -> VariableConfig:
         """A config with the partition of the step that trained the variable first, and its shards where they differ."""
@@ -154,6 +171,12 @@ def _at(shard: ShardConfig, name: str, server: str | None) -> ShardConfig:
             hint="use one kind of synchronizer for a variable in all steps of a scope, or one scope per step",
         )
     return replace(shard, synchronizer=shard.synchronizer.at(server))
+
+
+def _kind(config: VariableConfig) -> tuple[bool, bool]:
+    """Whether a variable lives at a server, and whether replicas have parts of it."""
+    synchronizer = config.synchronizer
+    return synchronizer.home is not None, synchronizer.tiled_for is not None
 
 
 def _regrouped(shard: ShardConfig, first_group: int) -> ShardConfig:
