@@ -10,6 +10,7 @@ import click
 
 from autodist.cli.options import (
     ClusterOptions,
+    Number,
     ScriptWords,
     cluster_options,
     debug_option,
@@ -37,7 +38,7 @@ _ROWS = 5
 @cluster_options
 @permission_options
 @click.option("--steps", type=click.IntRange(min=1), default=5, show_default=True, help="Training steps to compare.")
-@click.option("--tolerance", type=float, default=1e-5, show_default=True, help="Largest relative difference.")
+@click.option("--tolerance", type=Number(0), default=1e-5, show_default=True, help="Largest relative difference.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @debug_option
 def certify(

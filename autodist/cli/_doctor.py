@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli.options import DEFAULT_SPEC, ClusterOptions, cluster_options, debug_option, resolve_spec
+from autodist.cli.options import DEFAULT_SPEC, ClusterOptions, Number, cluster_options, debug_option, resolve_spec
 from autodist.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _UNFIT = 3
 
 @click.command("doctor", epilog="Example: autodist doctor --spec cluster.yml --probe")
 @cluster_options
-@click.option("--probe", is_flag=True, help="Measure bandwidth and latency between all machines.")
+@click.option("--probe", is_flag=True, help="Measure bandwidth, bursts and latency between all machines.")
 @click.option("--write-links", is_flag=True, help="Measure, and write the result into `links` of the spec file.")
 @click.option(
     "--transport",
@@ -30,7 +30,12 @@ _UNFIT = 3
     help="The way to other machines. Default: srun in a Slurm job, else asyncssh.",
 )
 @click.option(
-    "--timeout", metavar="SECONDS", type=float, default=30.0, show_default=True, help="Longest wait for a machine."
+    "--timeout",
+    metavar="SECONDS",
+    type=Number(),
+    default=30.0,
+    show_default=True,
+    help="Longest wait for a machine.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option("-v", "--verbose", is_flag=True, help="Show also what is all right.")

@@ -82,6 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: Arguments after the program's name; those of the process by default.
     """
+    _open_outputs()
     try:
         result = autodist.main(args=argv, prog_name="autodist", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -108,6 +109,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _show(LaunchError(str(error), hint="make room, or work in another directory"))
     _flush()
     return result if isinstance(result, int) else 0
+
+
+def _open_outputs() -> None:
+    """Let a command print to nowhere that was started without an output, as by ``>&-``."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
 
 
 def _flush() -> None:

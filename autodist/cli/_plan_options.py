@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from autodist.cli.options import Number
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 PLAN_OPTIONS = ("scored", "qualified", "at-once", "alpha", "similarity", "no-constraints")
 """Their names, without dashes."""
@@ -29,7 +31,7 @@ def plan_options(command: _Command) -> _Command:
             help="Number of candidates to measure before the simulator learns from them.",
         ),
         click.option(
-            "--alpha", metavar="A", type=click.FloatRange(0), default=0.3, show_default=True,
+            "--alpha", metavar="A", type=Number(0), default=0.3, show_default=True,
             help="How much candidates that are alike count against each other; 0 takes the best scores alone.",
         ),
         click.option(

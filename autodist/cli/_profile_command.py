@@ -85,7 +85,7 @@ def profile(
     from autodist.simulator import ProfileCache
     from autodist.tuning import profile as run_profile
 
-    target = check_output(out)
+    target = check_output(out, ".json")
     job = options.job(script, resolve_spec(cluster))
     order = ProfileOrder(steps, longest)
     console = SearchConsole()

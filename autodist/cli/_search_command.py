@@ -31,6 +31,7 @@ from autodist.cli.options import (
     ClusterOptions,
     JobOptions,
     NamesOption,
+    Number,
     ScriptCommand,
     ScriptWords,
     check_output,
@@ -139,7 +140,7 @@ def _searchers() -> list[str]:
 @click.option(
     "--hopeless",
     metavar="TIMES",
-    type=click.FloatRange(1),
+    type=Number(1),
     default=1.5,
     show_default=True,
     help="Give a strategy up that surely takes this many times as long as the best.",

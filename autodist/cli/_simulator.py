@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from autodist.cli._help import WholeGroup
 from autodist.cli._trials_command import open_store, store_option, the_study
-from autodist.cli.options import check_output, debug_option
+from autodist.cli.options import Number, check_output, debug_option
 from autodist.errors import SimulatorError, UsageError
 from autodist.wording import counted
 
@@ -59,7 +59,7 @@ def simulator() -> None:
 @click.option(
     "--gap",
     metavar="SHARE",
-    type=click.FloatRange(0),
+    type=Number(0),
     default=0.0,
     help="Leave out pairs that are closer than this, like 0.03.",
 )

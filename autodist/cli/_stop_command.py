@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from autodist.cli.options import debug_option
+from autodist.cli.options import Number, debug_option
 
 
 @click.command("stop", epilog="Example: autodist stop latest")
 @click.argument("run")
 @click.option("--now", is_flag=True, help="Kill what is left at once, without the grace time.")
 @click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), default=120.0, show_default=True,
+    "--timeout", metavar="SECONDS", type=Number(min=0), default=120.0, show_default=True,
     help="Longest wait for the end.",
 )  # fmt: skip
 @debug_option

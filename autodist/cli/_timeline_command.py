@@ -85,7 +85,7 @@ def timeline(
     from autodist.tuning import TrialSchedule
     from autodist.tuning import timeline as run_timeline
 
-    target = check_output(out)
+    target = check_output(out, ".json")
     wanted = get(strategy)
 
     def choose(graph: TrainingGraph, spec: ResourceSpec) -> Strategy:

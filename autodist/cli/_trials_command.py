@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from autodist.cli.options import bill_of, debug_option, examples_option
+from autodist.cli.options import bill_of, check_output, debug_option, examples_option
 from autodist.errors import UsageError
 from autodist.installation import trials_file
 from autodist.wording import counted
@@ -74,9 +74,10 @@ def trials(
     from autodist.report import show_trials
     from autodist.search import BASELINE
 
+    exported = check_output(target, ".zip", "--export")
     with open_store(store) as opened:
-        if target is not None:
-            _export(opened, study, target)
+        if exported is not None:
+            _export(opened, study, exported)
             return
         if studies:
             _show_studies(opened, as_json)
@@ -143,9 +144,10 @@ def _print_csv(trials: list[Trial]) -> None:
     click.echo(text.getvalue(), nl=False)
 
 
-def _export(store: TrialStore, number: int | None, target: str) -> None:
+def _export(store: TrialStore, number: int | None, target: Path) -> None:
     from autodist.search import export_studies
 
+    target.parent.mkdir(parents=True, exist_ok=True)
     chosen = store.studies() if number is None else [the_study(store, number)]
     export_studies(store, chosen, target)
     click.echo(f"saved {counted(len(chosen), 'search', 'searches')} in {target}")

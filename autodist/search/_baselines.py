@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autodist import carriers
-from autodist.errors import StrategyError
+from autodist.errors import SpaceEmpty, StrategyError
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search._with_tiles_instead import can_tile_steps
 from autodist.search.tilings import Tiled
@@ -70,7 +70,7 @@ def _fitting(wanted: StrategyBuilder | Strategy, domain: Domain, room: MemoryFil
         if missing:
             return f"{missing} is not installed; `autodist env` says what to do"
         check(strategy, domain.graph, domain.spec)
-    except StrategyError as error:
+    except (SpaceEmpty, StrategyError) as error:
         return error.message
     return room.why_not(strategy) or strategy
 

@@ -58,6 +58,11 @@ class TrialsView(ABC):
         """Seconds of its step."""
         return self.best_trial.step_s or 0.0
 
+    @property
+    def best_params(self) -> dict[str, str]:
+        """By variable, how the best trial synchronizes it."""
+        return self.best_trial.params
+
     def columns(self) -> dict[str, list[Any]]:
         """The trials as columns, for ``pandas.DataFrame(study.columns())`` or whatever else reads tables."""
         return trial_columns(self.trials)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from autodist.errors import StrategyError
 from autodist.registry import Registered, Registry, instantiate, split_call
 from autodist.strategies._builders import BUILDERS, Manual, StrategyBuilder
-from autodist.strategies._retargeted import Retargeted, is_of_another_cluster
+from autodist.strategies._retargeted import Retargeted, RetargetedWarning, idle_devices, is_of_another_cluster
 from autodist.strategies._strategy import Strategy
 from autodist.strategies.checks import check
 from autodist.strategies.synchronizers import synchronizers
@@ -121,16 +122,26 @@ def compose(
     return strategy
 
 
-def fitting(what: StrategyLike, spec: ResourceSpec) -> StrategyBuilder | Strategy:
+def fitting(what: StrategyLike, spec: ResourceSpec, path: str | None = None) -> StrategyBuilder | Strategy:
     """The result of :func:`get`; for a file for another cluster, a builder that fits it to this one.
+
+    Args:
+        what: What :func:`get` takes.
+        spec: The cluster.
+        path: The file that a strategy was read from, if it was read already.
 
     Raises:
         StrategyError: For the reasons of :func:`get`.
     """
     found = get(what)
-    is_of_file = isinstance(found, Strategy) and isinstance(what, str | os.PathLike)
-    if isinstance(found, Strategy) and is_of_file and is_of_another_cluster(found, spec):
-        return Retargeted(found, str(what))
+    file = str(what) if isinstance(what, str | os.PathLike) else path
+    if not isinstance(found, Strategy) or file is None:
+        return found
+    if is_of_another_cluster(found, spec):
+        return Retargeted(found, file)
+    idle = idle_devices(found, spec)
+    if idle:
+        warnings.warn(f"the strategy `{file}` was made for fewer devices: {idle}", RetargetedWarning, stacklevel=3)
     return found
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, final
 
+from autodist.carriers import carrier_of_groups
 from autodist.errors import StrategyError
 from autodist.strategies._builders import StrategyBuilder, can_tile, tile_config
 from autodist.strategies._shard_messages import host_of
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig
+from autodist.strategies.synchronizers import AllReduceSynchronizer
 from autodist.wording import counted
 
 if TYPE_CHECKING:
@@ -59,6 +61,12 @@ def is_of_another_cluster(strategy: Strategy, spec: ResourceSpec) -> bool:
     return not used <= known or any(host.name not in hosts for host in spec.hosts)
 
 
+def idle_devices(strategy: Strategy, spec: ResourceSpec) -> str:
+    """How many devices of a cluster a strategy leaves without work, in words; empty if none."""
+    idle = {device.name for device in spec.replicas} - set(strategy.graph.replicas)
+    return f"{len(idle)} of the cluster's {len(spec.replicas)} devices compute nothing" if idle else ""
+
+
 def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
     """The strategy for another cluster: the same choices, for all its devices.
 
@@ -87,9 +95,11 @@ def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
     """
     before = list(dict.fromkeys(map(host_of, _devices(strategy))))
     destinations = _Destinations(before, spec)
-    groups = strategy.groups_of_replicas
+    groups, known = strategy.groups_of_replicas, {variable.name for variable in graph.variables}
     variables = tuple(
-        _tiled(config, graph, spec, groups)
+        config  # the check of the strategy says that the graph has no such variable
+        if config.variable not in known
+        else _tiled(config, graph, spec, groups)
         if config.synchronizer.tiled_for is not None
         else _placed(config, graph, destinations)
         for config in strategy.variables
@@ -151,11 +161,14 @@ def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, gro
     if rest:
         told = f"the strategy has {groups} groups of equally many replicas, here are {len(spec.replicas)} replicas"
         raise StrategyError(f"{told}, allowed: a multiple of {groups}", hint=hint)
+    number, compressor = config.synchronizer.group_number or 0, config.shards[0].compressor
+    if parts == 1:  # each replica has all of it
+        between = AllReduceSynchronizer(number, carrier_of_groups())
+        return VariableConfig.whole(config.variable, between, compressor)
     if not can_tile(graph, config.variable, dim, parts):
         raise StrategyError(
             f"the strategy cuts dim {dim} of `{config.variable}` over {len(config.shards)} replicas, here are {parts}, "
             f"and its shape {graph.variable(config.variable).shape} can't be cut into {parts} parts",
             hint=hint,
         )
-    number, compressor = config.synchronizer.group_number or 0, config.shards[0].compressor
     return tile_config(graph, spec, config.variable, dim, groups, number, compressor=compressor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from autodist.search import (
     Trial,
     TrialStore,
     Tuner,
+    claim,
     hardware_of,
     known_strategies,
     utility_of,
@@ -84,6 +86,7 @@ class SearchRequest:
         allowed: Names of aspects that are searched only if they are asked for, and are to be searched as well.
         resumes: Whether to take up the last search of the same graph on the same cluster.
         may_resume: Whether to do so if there is one, and else to begin one.
+        adds: Whether the budget's trials are besides those of an earlier search that is taken up.
         seed: Seed of what the searcher draws.
         profiles: Where the step's profile is, or is kept once it was measured; None for an estimate.
         utility: Name of the quantity in which the best is best.
@@ -106,6 +109,7 @@ class SearchRequest:
     allowed: tuple[str, ...] = ()
     resumes: bool = False
     may_resume: bool = False
+    adds: bool = False
     seed: int = 0
     profiles: ProfileCache | None = None
     utility: str = Time.name
@@ -240,11 +244,12 @@ class _Session:
         domain = Domain.of(graph, self._job.spec, profile=profile, floor_s=floor_s)
         space = self._request.space_of(domain)
         baselines = dict(self._known(domain))
-        with TrialStore(self._request.store) as store:
-            if self._request.resumes or (self._request.may_resume and self._earlier(store, domain) is not None):
-                study, space = self._taken_up(store, space, profile)
+        with TrialStore(self._request.store) as store, contextlib.ExitStack() as claimed:
+            earlier = self._earlier(store, domain, claimed)
+            if earlier is not None:
+                study, space = self._taken_up(store, earlier, space, profile)
             else:
-                study = self._begun(store, content, space, profile)
+                study = self._begun(store, content, space, profile, claimed)
             if floor is not None:
                 store.add_floor(study, floor)
             tuner = self._tuner(space, store, study)
@@ -277,6 +282,7 @@ class _Session:
     def _tuner(self, space: Space, store: TrialStore, study: Study) -> Tuner:
         request, catalogue = self._request, Catalogue.of(space)
         pace, earlier = Pace(request.budget.time_s), store.trials(study)
+        budget = replace(request.budget, trials=request.budget.trials + request.adds * len(earlier))
 
         def keep(trial: Trial) -> None:
             store.add(study, trial)
@@ -284,7 +290,7 @@ class _Session:
                 left_s = pace.again(tuner.again_left)
                 self._observer.again(tuple(tuner.trials), left_s)
             elif not trial.again:
-                left_s = pace.ended(request.budget.trials - len(tuner.trials), tuner.run_off_s)
+                left_s = pace.ended(budget.trials - len(tuner.trials), tuner.run_off_s)
                 self._observer.tried(tuple(tuner.trials), left_s)
 
         tuner = Tuner(
@@ -293,7 +299,7 @@ class _Session:
             request.searcher_of(space, catalogue),
             partial(request.simulator_of, space.domain),
             self._measurer,
-            request.budget,
+            budget,
             request.plan,
             keep,
             utility_of(request.utility, space.domain.spec),
@@ -302,28 +308,48 @@ class _Session:
         )
         return tuner
 
-    def _begun(self, store: TrialStore, content: bytes, space: Space, profile: Profile | None) -> Study:
+    def _begun(
+        self, store: TrialStore, content: bytes, space: Space, profile: Profile | None, claimed: contextlib.ExitStack
+    ) -> Study:
         """A new study."""
         domain = space.domain
         about = domain.graph.step_id, domain.spec, domain.batch_size, _label(self._job)
-        return store.study(content, *about, space.rules, profile)
+        while True:
+            study = store.study(content, *about, space.rules, profile)
+            held = claim(store.path, study.id)
+            if held is not None:  # else a search that looked for one to take up was quicker
+                claimed.enter_context(held)
+                return study
 
-    def _taken_up(self, store: TrialStore, space: Space, profile: Profile | None) -> tuple[Study, Space]:
-        """The last study of this graph on this cluster, and its space: its rules hold unless others are given."""
-        study = self._earlier(store, space.domain)
-        if study is None:
-            raise self._nothing_to_resume(store, space.domain)
+    def _taken_up(self, store: TrialStore, study: Study, space: Space, profile: Profile | None) -> tuple[Study, Space]:
+        """An earlier study, and its space: its rules hold unless others are given."""
         if not space.rules and study.rules:
             space = replace(self._request, rules=study.rules).space_of(space.domain)
         return store.revised(study, space.rules, profile or study.profile), space
 
-    @staticmethod
-    def _earlier(store: TrialStore, domain: Domain) -> Study | None:
+    def _earlier(self, store: TrialStore, domain: Domain, claimed: contextlib.ExitStack) -> Study | None:
+        """The last study of this graph on this cluster, if one is to be taken up; None if a new one is to begin.
+
+        Raises:
+            StoreError: One must be taken up, and there is none, or another search goes on with it.
+        """
+        if not (self._request.resumes or self._request.may_resume):
+            return None
         for study in reversed(store.studies()):
             hardware = hardware_of(ResourceSpec.from_json(study.spec))
             is_same = (study.graph, study.batch_size) == (domain.graph.step_id, domain.batch_size)
-            if is_same and hardware == hardware_of(domain.spec):
+            if not is_same or hardware != hardware_of(domain.spec):
+                continue
+            held = claim(store.path, study.id)
+            if held is not None:
+                claimed.enter_context(held)
                 return study
+            if self._request.resumes:
+                raise _in_use(store, study)
+            self._observer.noticed(f"another search goes on with study {study.id}: this one begins one of its own")
+            return None
+        if self._request.resumes:
+            raise self._nothing_to_resume(store, domain)
         return None
 
     @staticmethod
@@ -337,6 +363,13 @@ class _Session:
             f"{there if studies else 'it is empty'}",
             hint="give `--continue` instead of `--resume`, or the same script, arguments and cluster as before",
         )
+
+
+def _in_use(store: TrialStore, study: Study) -> StoreError:
+    return StoreError(
+        f"another search on this machine goes on with study {study.id} of `{store.path}`",
+        hint="wait for its end; or give `--continue` instead of `--resume`, which begins a study of its own",
+    )
 
 
 def _label(job: Job) -> str:

@@ -63,10 +63,10 @@ def _is_interrupted(result: RunResult) -> bool:
 
 def _interrupted(result: RunResult | None) -> SearchInterrupted:
     """The error of an interrupted search; names the signal unless it was Ctrl-C."""
-    by = ""
-    if result is not None and _is_interrupted(result) and result.exit_code != _SIGNALLED + signal.SIGINT:
-        by = f" by {signal.Signals(result.exit_code - _SIGNALLED).name}"
-    return SearchInterrupted(f"the search was interrupted{by}")
+    if result is None or not _is_interrupted(result) or result.exit_code == _SIGNALLED + signal.SIGINT:
+        return SearchInterrupted("the search was interrupted")
+    by = signal.Signals(result.exit_code - _SIGNALLED).name
+    return SearchInterrupted(f"the search was interrupted by {by}", exit_code=result.exit_code)
 
 
 class LaunchedMeasurer:

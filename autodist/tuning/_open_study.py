@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from autodist.errors import UsageError
 from autodist.installation import trials_file
 from autodist.launch import ClusterLauncher, Job, SilentObserver
 from autodist.resource_spec import ResourceSpec
@@ -36,6 +37,7 @@ class OpenStudy(TrialsView):
     _trials: tuple[Trial, ...] = field(default=(), repr=False)
     _rules: tuple[Rule, ...] = field(default=(), repr=False)
     _is_stopped: bool = field(default=False, repr=False)
+    _script: Path | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return f"the study in `{self.request.store}`"
@@ -62,30 +64,47 @@ class OpenStudy(TrialsView):
     ) -> SearchResult:
         """Measure strategies for the first training step of a script, as ``autodist search`` does.
 
-        A second call goes on where the first has ended. Call it in the main thread, which Ctrl-C reaches.
+        A second call goes on where the first has ended, with further trials. Call it in the main thread, which Ctrl-C
+        reaches.
 
         Args:
             script: The training script.
             spec: The cluster, or its file.
-            n_trials: How many trials there are at the end, those of earlier calls included.
-            timeout: Seconds after which no trial begins.
+            n_trials: How many trials are added, at least 1.
+            timeout: Seconds after which no trial begins, from 0.
             callbacks: Called with the study and each trial that has ended, in another thread; also with each that was
                 measured again.
             script_args: Arguments of the script.
 
         Raises:
+            UsageError: A number is not allowed, or the study is of another script.
             AutoDistError: As :func:`search`.
         """
+        self._check(n_trials, timeout, Path(script))
         cluster = spec if isinstance(spec, ResourceSpec) else ResourceSpec.from_file(Path(spec))
         job = Job(Path(script), cluster, tuple(script_args))
         self._is_stopped = False
         goes_on = self.request.may_resume or self.result is not None
         budget = SearchBudget(n_trials, timeout)
-        request = replace(self.request, budget=budget, may_resume=goes_on, is_stopped=lambda: self._is_stopped)
+        request = replace(
+            self.request, budget=budget, may_resume=goes_on, adds=True, is_stopped=lambda: self._is_stopped
+        )
         watcher = _Watcher(self, tuple(callbacks))
         self.result = search(request, job, ClusterLauncher(SilentObserver()), watcher)
         self._trials = self.result.trials
+        self._script = Path(script)
         return self.result
+
+    def _check(self, n_trials: int, timeout: float | None, script: Path) -> None:
+        mistakes = []
+        if not isinstance(n_trials, int) or n_trials < 1:
+            mistakes.append(f"`n_trials` is {n_trials}, allowed: a whole number from 1")
+        if timeout is not None and not timeout >= 0:
+            mistakes.append(f"`timeout` is {timeout}, allowed: seconds from 0, or None")
+        if self._script not in (None, script):
+            mistakes.append(f"{self} is of `{self._script}`: make one of its own for another script by `create_study`")
+        if mistakes:
+            raise UsageError("\n".join(mistakes))
 
     def enqueue_trial(self, strategy: StrategyLike) -> None:
         """Have the next :meth:`optimize` measure this strategy too, before it proposes any.

@@ -205,3 +205,42 @@ def test_reader_that_goes_away_is_no_crash(shell):
     assert process.wait(timeout=30) in (0, 1)
     assert "Traceback" not in process.stderr.read()
     process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("search", "x.py", "--alpha", "nan"),
+        ("search", "x.py", "--hopeless", "inf"),
+        ("doctor", "--timeout", "nan"),
+        ("certify", "x.py", "--tolerance", "nan"),
+        ("run", "x.py", "--grace", "inf"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_numbers_are_finite(words, capsys):
+    assert main(words) == 2
+    assert f"{words[-1]!r} is not a finite number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [
+        (("profile", "train.py", "--out", "train.py"), ".json"),
+        (("timeline", "train.py", "--out", "train.py"), ".json"),
+        (("trials", "--export", "train.py"), ".zip"),
+    ],
+    ids=lambda value: value[0],
+)
+def test_a_script_is_not_overwritten_by_mistake(words, ending, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text("print('mine')")
+    assert main(words) == 2
+    assert f"`{words[-2]} train.py`: the file's name must end in `{ending}`" in capsys.readouterr().err
+    assert script.read_text() == "print('mine')"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_an_output_may_be_closed(closed):
+    assert subprocess.run(f"{sys.executable} -m autodist strategies {closed}", shell=True, timeout=60).returncode == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from autodist.errors import StoreError
-from autodist.search import Measurement, Rule, TrialStore, load_study, verdict_of
+from autodist.search import Measurement, Rule, TrialStore, claim, load_study, verdict_of
 from autodist.strategies import Strategy
 
 TRAIN = str(Path(__file__).parents[1] / "tuning" / "train.py")
@@ -122,6 +122,15 @@ def test_a_search_of_another_graph_or_batch_is_not_taken_up(shell):
     refused = shell("search", TRAIN, *QUICK, "--resume", "--", "--tanh")
     assert refused.returncode == 1
     assert "has no search of this graph on this cluster with a batch of 64: none is of this graph" in refused.stderr
+    store = shell.directory / "runs" / "trials.db"
+    with claim(store, 1):  # as a search does that runs
+        refused = shell("search", TRAIN, *QUICK, "--resume")
+        assert refused.returncode == 1
+        assert "another search on this machine goes on with study 1 of `runs/trials.db`" in refused.stderr
+        _, errors = finished(shell, TRAIN, *QUICK, "--continue", "--trials", "1")
+    assert "another search goes on with study 1: this one begins one of its own" in errors
+    with TrialStore(store) as opened:
+        assert [study.id for study in opened.studies()] == [1, 2]
 
 
 @pytest.mark.slow

@@ -115,6 +115,15 @@ def test_a_builder_is_explained_on_the_graph_of_a_run(run):
     assert call(explain, COLLECTIVE, "--graph", run / "graph.zip")[1].count("a -> b") == 1
 
 
+def test_a_file_is_explained_as_a_run_on_that_cluster_uses_it(run):
+    """It was said not to fit where `autodist run` fits it."""
+    code, output = call(explain, run / "strategy.json", "--workers", 3)
+    assert code == 0, output
+    assert "is of another cluster, and was fitted to this one" in output
+    assert lines(output)["localhost#2"][0] == "2"
+    assert "verification  finds no problem" in output
+
+
 def test_the_file_of_a_run_finds_what_lies_beside_it(run):
     save_run(run, graph(variable("other")), step=1)
     assert "dense/kernel" in call(explain, run / "strategy.json")[1]

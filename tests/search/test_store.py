@@ -12,7 +12,7 @@ import pytest
 
 from autodist.errors import StoreError
 from autodist.resource_spec import ResourceSpec
-from autodist.search import Failure, Measurement, Rule, Trial, TrialStore
+from autodist.search import Failure, Measurement, Rule, Trial, TrialStore, claim
 from autodist.simulator import Profile
 from autodist.strategies import AllReduceSynchronizer, GraphConfig, Strategy, VariableConfig
 
@@ -251,3 +251,30 @@ def test_a_newer_store_is_refused(tmp_path):
     with pytest.raises(StoreError, match="of version 99") as caught:
         TrialStore(path)
     assert caught.value.hint == "upgrade AutoDist"
+
+
+def test_a_study_is_claimed_by_one_process_until_it_ends(tmp_path):
+    """A search that was told to go on with one that runs made that one end."""
+    path = tmp_path / "trials.db"
+    TrialStore(path).close()
+    holding = "\n".join(
+        [
+            "import pathlib, sys, autodist.search",
+            "held = autodist.search.claim(pathlib.Path(sys.argv[1]), 1)",
+            "print(held is not None, flush=True)",
+            "input()",
+        ]
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holding, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "True\n"
+        assert claim(path, 1) is None
+        with claim(path, 2), claim(tmp_path, 1):
+            pass
+        process.kill()
+        process.wait()
+    with claim(path, 1):
+        assert claim(path, 1) is None
+    with claim(path, 1):
+        pass

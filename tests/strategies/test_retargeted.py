@@ -86,6 +86,31 @@ def test_what_is_tiled_is_cut_into_as_many_parts_or_told_why_not(tmp_path):
         used_on(strategy, spec(*"abcdefghijk"), path)
 
 
+def test_what_is_tiled_is_whole_on_one_device(tmp_path):
+    here, path = spec("a", "b"), tmp_path / "best.json"
+    strategy = AllReduce().build(GRAPH, here)
+    strategy = dataclasses.replace(strategy, variables=(tile_config(GRAPH, here, "w0", 1), *strategy.variables[1:]))
+    with pytest.warns(RetargetedWarning, match="is of another cluster"):
+        found = used_on(strategy, spec("a"), path)
+    assert (found.variables[0].partition, len(found.variables[0].shards)) == (None, 1)
+
+
+def test_a_file_of_another_model_is_refused_as_on_its_own_cluster(tmp_path):
+    """It was an internal error on any other cluster."""
+    other = graph(variable("other"))
+    strategy = AllReduce().build(other, spec("a", "b"))
+    with pytest.warns(RetargetedWarning), pytest.raises(StrategyError, match="the graph has no such variable") as error:
+        used_on(strategy, spec("a", "b", "c"), tmp_path / "best.json")
+    assert "it is of another model" in error.value.hint
+
+
+def test_devices_that_a_file_leaves_idle_are_told(tmp_path):
+    one, two = (ResourceSpec(tuple(Host(name, name, cpus=cpus) for name in "ab")) for cpus in (1, 2))
+    strategy = AllReduce().build(GRAPH, one)
+    with pytest.warns(RetargetedWarning, match="2 of the cluster's 4 devices compute nothing"):
+        assert used_on(strategy, two, tmp_path / "best.json") == strategy
+
+
 def test_groups_of_replicas_stay_as_many_or_it_is_told_why_not(tmp_path):
     here, path = spec("a", "b", "c", "d"), tmp_path / "best.json"
     strategy = AllReduce(communicator="tcp").build(GRAPH, here)

@@ -30,7 +30,11 @@ def test_callbacks_see_each_trial_and_end_the_search(tmp_path, monkeypatch):
     study.optimize(SCRIPT, spec, n_trials=9, callbacks=[watch])
     assert [number for number, _ in seen] == [0, 1, 2]
     assert study.best_value == min(trial.step_s for trial in study.trials)
-    study.optimize(SCRIPT, spec, n_trials=4)
+    assert (study.best_trial.value, study.best_trial.state) == (study.best_value, "COMPLETE")
+    assert study.best_params.keys() == {config.variable for config in study.best_strategy.variables}
+    study.optimize(SCRIPT, spec, n_trials=1)
+    with pytest.raises(UsageError, match=r"is of `.*train.py`: make one of its own"):
+        study.optimize("other.py", spec, n_trials=1)
     assert [trial.number for trial in study.trials] == [0, 1, 2, 3]
     assert not study.result.baselines[-1].why_not
     assert study.result.baselines[-1].name == "AllReduce(communicator='tcp', chunk_size=1)"
@@ -45,7 +49,11 @@ def test_mistakes_are_told_at_once(tmp_path):
     with pytest.raises(UsageError) as told:
         create_study(tmp_path / "trials.db", fix=["=ps"], exclude=["w="])
     assert len(told.value.message.splitlines()) == 2
+    with pytest.raises(UsageError, match="`exclude` is the text 'partition', allowed: a list"):
+        create_study(tmp_path / "trials.db", exclude="partition")
     study = create_study(tmp_path / "trials.db")
+    with pytest.raises(UsageError, match=r"`n_trials` is 0, .* number from 1\n`timeout` is nan, allowed: seconds"):
+        study.optimize("train.py", ResourceSpec.local(2), n_trials=0, timeout=float("nan"))
     with pytest.raises(UsageError, match="AllReduce"):
         study.enqueue_trial("AllReduse")
     assert study.request.also == ()

@@ -12,6 +12,7 @@ from autodist.cli.options._job import (
     transport_option,
 )
 from autodist.cli.options._launcher import kept_as_run, new_directory, silent_launcher
+from autodist.cli.options._number import Number
 from autodist.cli.options._options import NamesOption, RanksType, debug_option, is_debugging, typed_options
 from autodist.cli.options._output_files import check_output, write_output
 from autodist.cli.options._script import ScriptWords, script_argument
@@ -25,6 +26,7 @@ __all__ = [
     "ClusterOptions",
     "JobOptions",
     "NamesOption",
+    "Number",
     "RanksType",
     "ScriptCommand",
     "ScriptWords",

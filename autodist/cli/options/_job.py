@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from autodist.cli.options._number import Number
 from autodist.cli.options._options import environment_options, resolve_environment, typed_options
 from autodist.cli.options._script import ScriptWords
 
@@ -95,7 +96,7 @@ def _tell_of_idle(spec: ResourceSpec) -> None:
 
 def seconds_option(name: str, default: float, help_text: str) -> Callable[[Any], Any]:
     """Make an option that holds a time; the job refuses those it can't have."""
-    return click.option(name, metavar="SECONDS", type=float, default=default, show_default=True, help=help_text)
+    return click.option(name, metavar="SECONDS", type=Number(), default=default, show_default=True, help=help_text)
 
 
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,8 +29,7 @@ def kept_as_run(command: str, script: str, run_dir: Path, strategy: str = "") ->
     from autodist.launch import RunDirectory, StatusKeeper
     from autodist.report import RunState
 
-    run_dir.mkdir(parents=True, exist_ok=True)
-    directory = RunDirectory(run_dir.name, run_dir.absolute())
+    directory = RunDirectory.of_command(run_dir)
     try:
         with StatusKeeper(directory, (), command=command, script=script, strategy=strategy) as status:
             status.enter(RunState.RUNNING)

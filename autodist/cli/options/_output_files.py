@@ -8,12 +8,13 @@ from pathlib import Path
 from autodist.errors import UsageError
 
 
-def check_output(out: str | None, suffix: str = "") -> Path | None:
+def check_output(out: str | None, suffix: str, option: str = "--out") -> Path | None:
     """Return where an option's file goes; None if it is not given.
 
     Args:
         out: The option's value.
-        suffix: What its name must end in, since other commands know it by that.
+        suffix: What its name must end in: other commands know it by that, and a script is not overwritten by mistake.
+        option: The option's name.
 
     Raises:
         UsageError: It can't be written there.
@@ -23,14 +24,14 @@ def check_output(out: str | None, suffix: str = "") -> Path | None:
     path = Path(out)
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     mistakes = []
-    if path.suffix != suffix and suffix:
-        mistakes.append(f"`--out {out}`: the file's name must end in `{suffix}`, other commands know it by that")
+    if path.suffix != suffix:
+        mistakes.append(f"`{option} {out}`: the file's name must end in `{suffix}`")
     if path.is_dir():
-        mistakes.append(f"`--out {out}` is a directory, it must be a file")
+        mistakes.append(f"`{option} {out}` is a directory, it must be a file")
     elif not parent.is_dir():
-        mistakes.append(f"`--out {out}`: `{parent}` is not a directory")
+        mistakes.append(f"`{option} {out}`: `{parent}` is not a directory")
     elif not os.access(parent, os.W_OK):
-        mistakes.append(f"`--out {out}`: nothing can be written in `{parent}`")
+        mistakes.append(f"`{option} {out}`: nothing can be written in `{parent}`")
     if mistakes:
         raise UsageError("\n".join(mistakes))
     return path

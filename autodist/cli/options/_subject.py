@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -205,8 +206,22 @@ def _strategy(text: str, graph: TrainingGraph | None, spec: ResourceSpec | None,
     is_builder = strategies.names_builder(text) or Path(text).suffix in (".yml", ".yaml")
     found = strategies.Strategy.load(text) if Path(text).is_file() and not is_builder else strategies.get(text)
     if isinstance(found, strategies.Strategy):
-        return found
+        return found if graph is None or spec is None else _fitted(found, text, graph, spec)
     return _built(found, text, graph, spec)
+
+
+def _fitted(found: Strategy, text: str, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
+    """A file's strategy as a run on this cluster would use it, with a warning if it is of another one."""
+    from autodist import strategies
+    from autodist.report import show_warning
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", strategies.RetargetedWarning)
+        fits = strategies.fitting(found, spec, path=text)
+        strategy = fits if isinstance(fits, strategies.Strategy) else fits.build(graph, spec)
+    for warning in told:
+        show_warning(str(warning.message))
+    return strategy
 
 
 def _built(builder: StrategyBuilder, text: str, graph: TrainingGraph | None, spec: ResourceSpec | None) -> Strategy:

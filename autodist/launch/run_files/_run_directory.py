@@ -72,13 +72,23 @@ class RunDirectory:
             directory = cls(run_id, target)
             directory.logs.mkdir()
         except OSError as error:
-            raise LaunchError(
-                f"the run directory `{target}` can't be made: {error.strerror or error}",
-                hint="give a `--run-dir` in which you may write",
-            ) from error
+            raise _not_made(target, error) from error
         if path is None:
             _link_latest(target)
         return directory
+
+    @classmethod
+    def of_command(cls, path: Path) -> RunDirectory:
+        """The directory of a command that looks at a step instead of training; it may have been there before.
+
+        Raises:
+            LaunchError: It can't be made.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _not_made(path, error) from error
+        return cls(path.name, path.absolute())
 
     @property
     def spec(self) -> Path:
@@ -202,3 +212,10 @@ def _link_latest(target: Path) -> None:
         temporary.replace(link)
     except OSError:
         temporary.unlink(missing_ok=True)
+
+
+def _not_made(path: Path, error: OSError) -> LaunchError:
+    return LaunchError(
+        f"the run directory `{path}` can't be made: {error.strerror or error}",
+        hint="give a `--run-dir` in which you may write",
+    )

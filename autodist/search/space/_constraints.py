@@ -70,6 +70,9 @@ class Rule:
             UsageError: Some are no rules.
         """
         rules, mistakes = [], []
+        for name, given in (("fix", fixed), ("exclude", excluded)):
+            if isinstance(given, str):
+                raise UsageError(f"`{name}` is the text {given!r}, allowed: a list of such texts")
         for read, text in (*((cls.fix, text) for text in fixed), *((cls.exclude, text) for text in excluded)):
             try:
                 rules.append(read(text))

@@ -1,5 +1,6 @@
 """Trials that are kept: in one SQLite file, in files to publish, and as data to learn from."""
 
+from autodist.search.store._claims import claim
 from autodist.search.store._datasets import DataSet, data_sets, floor_of, graph_of
 from autodist.search.store._drift import Drift, drift_of, steady
 from autodist.search.store._excerpt import ExcerptBounds, excerpt
@@ -22,6 +23,7 @@ __all__ = [
     "Trial",
     "TrialStore",
     "are_alike",
+    "claim",
     "data_sets",
     "drift_of",
     "excerpt",

@@ -109,3 +109,18 @@ class Trial:
     def step_s(self) -> float | None:
         """Seconds of a step, the geometric mean over the measurements that count; None if it failed."""
         return mean_s(self.counted)
+
+    @property
+    def value(self) -> float | None:
+        """The same as :attr:`step_s`, by the name that Optuna has for it."""
+        return self.step_s
+
+    @property
+    def state(self) -> str:
+        """``"COMPLETE"``, or ``"FAIL"`` for a trial without a measurement."""
+        return "FAIL" if self.step_s is None else "COMPLETE"
+
+    @property
+    def params(self) -> dict[str, str]:
+        """By variable, how it is synchronized, such as ``PS`` or ``AllReduce``."""
+        return {config.variable: config.kinds for config in self.strategy.variables}

@@ -63,11 +63,15 @@ def check(
     if not problems:
         return  # computing the strategy's id takes longer than some checks
     built = f" (built by {strategy.builder})" if strategy.builder else ""
-    raise_mistakes(f"strategy {strategy.id}{built}", sentences(problems), hint=_way_out(strategy, problems))
+    raise_mistakes(f"strategy {strategy.id}{built}", sentences(problems), hint=_way_out(strategy, graph, problems))
 
 
-def _way_out(strategy: Strategy, problems: Collection[Problem]) -> str | None:
-    """How a script goes on if tiled variables can't be cut; None if there are none."""
+def _way_out(strategy: Strategy, graph: TrainingGraph, problems: Collection[Problem]) -> str | None:
+    """How to go on with a strategy of another step, or with tiled variables that can't be cut; None for others."""
+    if strategy.variables and {v.name for v in graph.variables}.isdisjoint(one.variable for one in strategy.variables):
+        return "it is of another model, or of another step of the script: make one by `autodist search`, or take `auto`"
+    if any(problem.aspect == "config" and problem.given in ("given", "missing") for problem in problems):
+        return "it is for the variables of one training step: make another one by `autodist search`, or take `auto`"
     tiled = {name for name, one in strategy.synchronizers if one.tiled_for is not None}
     names = tiled & {problem.variable for problem in problems if problem.aspect == "partition"}
     if not names:
