@@ -99,7 +99,7 @@ def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
     variables = tuple(
         config  # the check of the strategy says that the graph has no such variable
         if config.variable not in known
-        else _tiled(config, graph, spec, groups)
+        else _tiled(config, graph, spec, groups, 1 + max(strategy.groups, default=-1))
         if config.synchronizer.tiled_for is not None
         else _placed(config, graph, destinations)
         for config in strategy.variables
@@ -154,16 +154,17 @@ def _shard(shard: ShardConfig, size_bytes: float, destinations: _Destinations) -
     return replace(shard, synchronizer=moved.with_transfer(destinations.stations))
 
 
-def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, groups: int) -> VariableConfig:
+def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, groups: int, free: int) -> VariableConfig:
+    """A tiled variable's config for another number of replicas; `free` is the number of no group of the strategy."""
     dim = next((dim for dim, cut in enumerate(config.partition or ()) if cut != 1), 0)
     hint = "take as many hosts as it was made for, or have another one made by `autodist search`"
     parts, rest = divmod(len(spec.replicas), groups)
     if rest:
         told = f"the strategy has {groups} groups of equally many replicas, here are {len(spec.replicas)} replicas"
         raise StrategyError(f"{told}, allowed: a multiple of {groups}", hint=hint)
-    number, compressor = config.synchronizer.group_number or 0, config.shards[0].compressor
+    number, compressor = config.synchronizer.group_number, config.shards[0].compressor
     if parts == 1:  # each replica has all of it
-        between = AllReduceSynchronizer(number, carrier_of_groups())
+        between = AllReduceSynchronizer(free if number is None else number, carrier_of_groups())
         return VariableConfig.whole(config.variable, between, compressor)
     if not can_tile(graph, config.variable, dim, parts):
         raise StrategyError(
@@ -171,4 +172,4 @@ def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, gro
             f"and its shape {graph.variable(config.variable).shape} can't be cut into {parts} parts",
             hint=hint,
         )
-    return tile_config(graph, spec, config.variable, dim, groups, number, compressor=compressor)
+    return tile_config(graph, spec, config.variable, dim, groups, number or 0, compressor=compressor)

@@ -86,9 +86,10 @@ def test_what_is_tiled_is_cut_into_as_many_parts_or_told_why_not(tmp_path):
         used_on(strategy, spec(*"abcdefghijk"), path)
 
 
-def test_what_is_tiled_is_whole_on_one_device(tmp_path):
+@pytest.mark.parametrize("communicator", ["tcp", "collective"])
+def test_what_is_tiled_is_whole_on_one_device(tmp_path, communicator):
     here, path = spec("a", "b"), tmp_path / "best.json"
-    strategy = AllReduce().build(GRAPH, here)
+    strategy = AllReduce(communicator=communicator).build(GRAPH, here)
     strategy = dataclasses.replace(strategy, variables=(tile_config(GRAPH, here, "w0", 1), *strategy.variables[1:]))
     with pytest.warns(RetargetedWarning, match="is of another cluster"):
         found = used_on(strategy, spec("a"), path)
