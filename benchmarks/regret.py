@@ -90,6 +90,10 @@ class Again:
     times: Mapping[str, Sequence[float]]
     chosen: str
 
+    def measured(self, names: Sequence[str]) -> list[str]:
+        """Those of some strategies that could be measured in all rounds."""
+        return [name for name in names if name in self.times]
+
     def lost_by(self, wanted: Sequence[str]) -> float:
         """The time of the best of some strategies, as a multiple of that of the best of all."""
         ratios = [self._best_s(wanted, half) / self._best_s(list(self.times), half) for half in (0, 1)]
@@ -195,11 +199,11 @@ def _rows(found: Sequence[Again]) -> Iterator[Row]:
         "the best of its ten": (lambda one: [each.id for each in one.case.favourites()], _MOST_LOST_OF_TEN),
     }
     for name, (wanted, most) in judged.items():
-        lost = [one.lost_by(wanted(one)) for one in found]
+        lost = [one.lost_by(one.measured(wanted(one))) for one in found]
         for one, ratio in zip(found, lost, strict=True):
             yield row(f"{one.case.model} on {one.case.cluster}: {name}", [ratio], "x")
         yield row(f"{name}, all", lost, "x", target=most)
         missed = statistics.fmean(ratio > most for ratio in lost)
-        surely = statistics.fmean(one.surely_lost_by(wanted(one)) > most for one in found)
+        surely = statistics.fmean(one.surely_lost_by(one.measured(wanted(one))) > most for one in found)
         yield row(f"{name}: cases beyond {most:g} x", [missed], "", target=1 - _WANTED)
         yield row(f"{name}: cases that are surely beyond it", [surely], "", target=1 - _WANTED)

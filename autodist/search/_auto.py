@@ -68,8 +68,8 @@ class Auto(StrategyBuilder):
     """The fastest strategy that was measured for the graph on the cluster, else the one that is expected to be.
 
     Trials of the same graph on the same cluster, or one that differs from it in names alone, decide by themselves.
-    Without them strategies are searched for and ranked, those that users know among them, by the event simulation; it
-    has learned from trials of other graphs and clusters if there are some. A line says what it chose and why.
+    Without them strategies are searched for and ranked, those that users know among them, by the event simulation;
+    trials of other graphs and clusters calibrate it if there are some. A line says what it chose and why.
 
     Attributes:
         trials: A trial store, or a file of studies; None takes ``runs/trials.db``, or what

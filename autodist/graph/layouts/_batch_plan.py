@@ -108,8 +108,12 @@ class BatchPlan:
 
 def size_bytes(shape: Sequence[Dim], dtype: str, batch_size: int) -> int:
     """Bytes of a tensor of this shape and element type, as far as its dims are known."""
-    sizes = (size.times * batch_size if isinstance(size, Multiple) else size or 1 for size in shape)
-    return prod(sizes) * itemsize(dtype)
+    return prod(lengths_of(shape, batch_size)) * itemsize(dtype)
+
+
+def lengths_of(shape: Sequence[Dim], batch_size: int) -> tuple[int, ...]:
+    """The length of each dim for a number of examples; 1 for one that is not known."""
+    return tuple(size.times * batch_size if isinstance(size, Multiple) else size or 1 for size in shape)
 
 
 def asks_for_sizes(shapes: StepShapes, node: Any, outputs: int) -> bool:

@@ -12,14 +12,13 @@ from autodist.graph.layouts._base import (
     WHOLE,
     Cut,
     Layout,
-    Multiple,
     Own,
     Partial,
     Tile,
     Whole,
     is_scattered,
 )
-from autodist.graph.layouts._batch_plan import size_bytes
+from autodist.graph.layouts._batch_plan import lengths_of, size_bytes
 from autodist.graph.layouts._exchanged_so_far import ExchangedSoFar
 from autodist.graph.layouts._gradients_wanted import gradients_wanted
 from autodist.graph.layouts._shapes import StepShapes
@@ -49,8 +48,7 @@ class _Lengths:
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Length of each dim; () where nothing is known."""
-        dims = self._shapes.shape(tensor) or ()
-        return tuple(size.times * self._batch_size if isinstance(size, Multiple) else size or 1 for size in dims)
+        return lengths_of(self._shapes.shape(tensor) or (), self._batch_size)
 
 
 class PlanCosts:

@@ -14,8 +14,8 @@ def list_all_replicas(keras: Any, spec: ResourceSpec) -> None:
     """Have ``keras.distribution.list_devices()`` list all replicas of the cluster; scripts make meshes of these.
 
     ``initialize()`` does nothing, because workers have met already, and ``distribute_tensor()`` gives the tensor back:
-    AutoDist lays out what lies between the variables. What is built in a distribution's ``scope()`` has its layouts
-    afterwards as well, as with Keras on JAX, which lays variables out when they are made.
+    AutoDist lays out what lies between the variables. Variables that are made in a distribution's ``scope()`` have its
+    layouts afterwards as well, as with Keras on JAX, which lays variables out when they are made.
     """
     names = [f"{device.kind.lower()}:{number}" for number, device in enumerate(spec.replicas)]
 
@@ -42,7 +42,7 @@ def _remember_scopes(kind: Any, variables: type) -> None:
 
     @contextlib.contextmanager
     def remembered(distribution: Any) -> Iterator[None]:
-        """Make the distribution current; what is built meanwhile has its layouts."""
+        """Make the distribution current; variables that are made meanwhile have its layouts."""
         with remembering(distribution, variables), scope(distribution):
             yield
 
