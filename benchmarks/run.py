@@ -27,7 +27,7 @@ _NAMES = (
 _LONG = (
     "tuning", "accuracy", "searchers", "gains", "peers", "smoke", "compute_bound", "growth", "scaling",
     "host_memory", "limited_memory", "frozen", "comparison", "encryption", "negatives", "tiled", "tilings", "arrays",
-    "tile_orders", "first_command", "carrier_costs", "versions", "against_builders", "regret",
+    "tiled_unlike", "tile_orders", "first_command", "carrier_costs", "versions", "against_builders", "regret",
 )  # fmt: skip
 """Only where they are asked for by name."""
 _TIMEOUT_S = 1790.0  # of all benchmarks together
@@ -37,6 +37,8 @@ _LONG_TIMEOUT_S = 7200.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the arguments ask for; 1 if a benchmark failed, 3 if a target was missed."""
     options = _parse(arguments)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
     results: list[Result] = []
     failed = False
     os.environ.setdefault("AUTODIST_BENCHMARKS_EARLIER", options.earlier)
@@ -66,6 +68,11 @@ def _parse(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("--json", action="store_true", help="JSON on stdout instead of tables")
     parser.add_argument("--earlier", default="", metavar="DIRECTORY", help="another checkout, for `versions`")
     return parser.parse_args(arguments)
+
+
+def _leave(number: int, _: object) -> None:
+    """End as an error does, so that the benchmark's process, and all that it started, ends first."""
+    sys.exit(128 + number)
 
 
 def _measured(name: str, quick: bool, timeout_s: float) -> Result | None:

@@ -35,16 +35,19 @@ class TraceSubject:
         device: The processor, how many of its cores are used, and TensorFlow's version.
         batch_size: Examples in a step: one replica's.
         shapes: The shapes of the arrays that are fed.
+        cores_share: The fraction of the processor's cores that an operation may use at the same time.
     """
 
     device: str
     batch_size: int
     shapes: tuple[tuple[int, ...], ...]
+    cores_share: float = 1.0
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> TraceSubject:
         """Return the subject whose ``asdict`` has gone through JSON."""
-        return cls(content["device"], content["batch_size"], tuple(map(tuple, content["shapes"])))
+        shapes = tuple(map(tuple, content["shapes"]))
+        return cls(content["device"], content["batch_size"], shapes, content.get("cores_share", 1.0))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ from autodist.launch.machines import (
     collect,
     compare_software,
     expected_sites,
+    find_shared_cores,
     is_here,
     machines_with_ranks,
     missing_data,
@@ -182,7 +183,11 @@ class _Run:
                 self._observer.notice(notice)
         for notice in self._run(loop, missing_data(job, fleet)) if self._num_remote else ():
             self._observer.notice(notice)
+        cores = self._run(loop, find_shared_cores(job.spec, fleet))
+        job = replace(job, spec=cores.described(job.spec))
+        self._directory.write_spec(job.spec)
         sites = self._run(loop, prepare(job, self._directory, fleet, port))
+        sites = [replace(site, threads=threads) for site, threads in zip(sites, cores.threads, strict=True)]
         self._run(loop, neighbours.listen(sites))
         self._run(loop, neighbours.require(job.cut))
         certificate = "" if self._certificate is None else self._certificate.text

@@ -16,7 +16,8 @@ def to_yaml(spec: ResourceSpec, *, header: str = "", notes: Mapping[str, str] | 
         notes: Comments by the name of a host; that of the first worker on an address counts.
 
     Raises:
-        SpecError: The format can't say it: several workers on an address that differ, or have odd shares of its GPUs.
+        SpecError: The format can't say it: several workers on an address differ, or have odd shares of its GPUs; or
+            hosts whose names are not their addresses.
 
     Example:
         >>> spec = ResourceSpec.from_yaml("nodes: [{address: a, gpus: [0, 1]}, {address: b}]")

@@ -28,6 +28,12 @@ def write(spec: ResourceSpec, header: str, notes: Mapping[str, str]) -> str:
         lines += ["links:", *map(_link, spec.links)]
     text = "\n".join([*lines, ""])
     if ResourceSpec.from_yaml(text) != spec:
+        named = [host for host in spec.hosts if host.name.partition("#")[0] != host.address]
+        if named:
+            raise SpecError(
+                f"a file calls hosts by their addresses, `{named[0].name}` has the address `{named[0].address}`",
+                hint="give names as addresses if the hosts can be reached by these, else addresses as names",
+            )
         raise SpecError("the workers of one address differ, a file can't say that", hint="give each its own address")
     return text
 

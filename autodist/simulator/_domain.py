@@ -273,10 +273,11 @@ class Domain:
 
     @property
     def _slowest(self) -> float:
-        """The time of the replica with the most examples as a fraction of the profile's, which had all its cores."""
+        """The time of the replica with the most examples as a fraction of the profile's, which ran alone."""
         if self.floor_s is not None and self.profile.step_s > 0:
             return self.floor_s / self.profile.step_s
-        return self._largest_share * self.spec.cores_shared_by
+        # Workers whose threads are as many as the cores take as long together as one alone with its threads.
+        return self._largest_share * max(1.0, self.spec.cores_shared_by * self.profile.cores_share)
 
     @property
     def _largest_share(self) -> float:

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import os
 import re
 import signal
@@ -33,6 +34,17 @@ def person(cluster):
     person = Person(cluster, ("h1", "h2", "h3", "h4"))
     yield person
     assert person.left() == []
+
+
+def test_hosts_with_one_kernel_share_its_processors(person):
+    person.write("train.py", HEAD + "print(os.environ.get('TF_NUM_INTRAOP_THREADS'))\n")
+    result = person.run("train.py", "-H", "h1,h2,h3,h4")
+    assert result.returncode == 0, result.stderr
+    cores = len(os.sched_getaffinity(0))
+    share = "None" if cores == 1 else str(math.ceil(cores / 4))
+    assert [lines_of(result.stdout, rank) for rank in range(4)] == [[share]] * 4
+    told = json.loads((person.run_dir() / "spec.json").read_text())["hosts"]
+    assert [host["cores_shared_by"] for host in told] == [4] * 4
 
 
 NAME = 'it\'s; a "train" $(touch pwned) &.py'

@@ -110,3 +110,8 @@ def test_hosts_of_an_ssh_configuration():
     assert ResourceSpec.from_yaml(to_yaml(spec, notes=notes)) == spec
     with pytest.raises(SpecError, match="names no host"):
         cluster_of([])
+
+
+def test_names_that_are_no_addresses_are_said():
+    with pytest.raises(SpecError, match="a file calls hosts by their addresses, `h1` has the address"):
+        to_yaml(ResourceSpec((Host("h1", "10.0.0.1"),)))

@@ -102,6 +102,14 @@ def test_a_replica_has_its_part_of_the_batch(hosts, local, rows):
     assert "threads, TensorFlow" in subject.device
 
 
+def test_the_share_of_the_cores_that_threads_may_use_is_known(monkeypatch):
+    step, _ = chain()
+    spec = ResourceSpec((Host("a", "a"), Host("b", "b")))
+    assert profiler(step, batch(10), spec).subject.cores_share == 1.0
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")
+    assert profiler(step, batch(10), spec).subject.cores_share == 1 / len(os.sched_getaffinity(0))
+
+
 def test_there_is_one_example_at_least():
     step, _ = chain()
     hosts = tuple(Host(name, name) for name in "abc")

@@ -66,6 +66,9 @@ def test_where_all_workers_were_measured_at_once_that_time_counts_and_not_the_pr
     supposed = Domain.of(g, shared, batch_size=128, profile=profile)
     assert supposed.compute_s == pytest.approx(0.4), "hosts that share cores compute one after the other"
     assert Domain.of(g, shared, batch_size=128, profile=profile, floor_s=0.5).compute_s == pytest.approx(0.5)
+    for share, times in ((0.5, 2.0), (0.25, 1.0), (0.125, 1.0)):
+        divided = Domain.of(g, shared, batch_size=128, profile=replace(profile, cores_share=share))
+        assert divided.compute_s == pytest.approx(0.1 * times), "a profile with fewer threads has taken longer"
     strategy = PSLoadBalancing(communicator="tcp").build(g, spec)
     times = [float(EventSimulator(CALIBRATION).predict([strategy], domain)[0]) for domain in (alone, together)]
     assert times[1] > 0.5 > times[0] > 0.1

@@ -16,7 +16,7 @@ from typing import Any
 
 __all__ = ["CallError", "call"]
 
-_CALLABLE = ("facts", "neighbours", "probe", "site", "versions")
+_CALLABLE = ("facts", "hardware", "neighbours", "probe", "site", "versions")
 
 
 class CallError(Exception):

@@ -8,12 +8,13 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["cores", "gpus", "memory"]
+__all__ = ["cores", "gpus", "memory", "processors"]
 
 _NVIDIA_SMI_TIMEOUT_S = 20.0
 _CGROUPS = "/sys/fs/cgroup"
 _OWN_CGROUPS = "/proc/self/cgroup"
 _DRIVERS_GPUS = "/proc/driver/nvidia/gpus"
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _QUERY = ("--query-gpu=index,name,memory.total,memory.used", "--format=csv,noheader,nounits")
 
 
@@ -22,6 +23,18 @@ def cores() -> dict[str, float]:
     installed = os.cpu_count() or 1
     usable = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else float(installed)
     return {"installed": float(installed), "usable": min((usable, *_quotas()))}
+
+
+def processors() -> dict[str, Any]:
+    """Return which processors this process may compute on.
+
+    Returns:
+        ``kernel``, which is the same in all containers of a machine, and empty where nothing says it; the processors'
+        ``numbers``; and how many of them are ``usable``, also by the quotas of control groups.
+    """
+    installed = range(os.cpu_count() or 1)
+    numbers = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(installed)
+    return {"kernel": " ".join(_words(_BOOT_ID, 1)), "numbers": numbers, "usable": cores()["usable"]}
 
 
 def memory() -> dict[str, int]:

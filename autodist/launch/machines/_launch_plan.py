@@ -121,7 +121,7 @@ def _heartbeat_s(job: Job) -> float:
 
 def _command(job: Job, host: Host, site: Site, rank: int, told: Mapping[str, str]) -> WorkerCommand:
     base = {**os.environ, **site.variables} if site.is_here else site.variables
-    own = {**_defaults(base, job), **site.shared_envs, **job.env, **dict(host.env), **_devices(host)}
+    own = {**_defaults(base, job, site.threads), **site.shared_envs, **job.env, **dict(host.env), **_devices(host)}
     is_moved = site.is_here and host.directory is not None
     script = os.path.abspath(site.script) if is_moved else site.script
     return WorkerCommand(
@@ -140,13 +140,15 @@ def _command(job: Job, host: Host, site: Site, rank: int, told: Mapping[str, str
     )
 
 
-def _defaults(base: Mapping[str, str], job: Job) -> dict[str, str]:
+def _defaults(base: Mapping[str, str], job: Job, threads: int) -> dict[str, str]:
     """Return what workers get unless the user has set it."""
     wanted = {
         "PYTHONUNBUFFERED": "1",  # lines reach the console when they are written, not when a buffer is full
         "TF_CPP_MIN_LOG_LEVEL": "2",  # without TensorFlow's account of the CPU, once per worker
         "PYTHONHASHSEED": str(job.seed or 0),  # sets have one order on all workers, which a vocabulary may come from
     }
+    if threads:
+        wanted["TF_NUM_INTRAOP_THREADS"] = str(threads)  # workers that share processors hinder each other by more
     for carrier in carriers.carriers():
         wanted |= carrier.default_variables(min(job.start_timeout_s or _NO_BOUND_S, _NO_BOUND_S))
     return {name: value for name, value in wanted.items() if name not in base}

@@ -55,6 +55,7 @@ class Site:
         shared_envs: Variables of the login, expanded.
         brought: Files that were sent there.
         is_here: Whether it is this machine.
+        threads: How many threads a worker's operation should have; 0 where TensorFlow chooses well by itself.
     """
 
     address: str
@@ -72,6 +73,7 @@ class Site:
     shared_envs: Mapping[str, str] = field(default_factory=dict, repr=False)
     brought: tuple[str, ...] = ()
     is_here: bool = False
+    threads: int = 0
 
 
 def local_site(job: Job, directory: RunDirectory, address: str = "127.0.0.1", interface: str = "lo") -> Site:

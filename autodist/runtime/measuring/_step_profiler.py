@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -104,7 +104,7 @@ class StepProfiler:
     def subject(self) -> TraceSubject:
         """The graph that is run, and its arguments."""
         shapes = tuple(tuple(map(int, array.shape)) for array in self._arguments.arrays)
-        return TraceSubject(_device(self._host), self._batch_size, shapes)
+        return TraceSubject(_device(self._host), self._batch_size, shapes, _cores_share(self._host))
 
     def run(self, order: ProfileOrder, name: str) -> StepTrace:
         """Time some steps and trace some.
@@ -208,7 +208,12 @@ def _device(host: Host) -> str:
 
     if host.gpus:
         return f"GPU, TensorFlow {tf.__version__}"
-    return f"{_processor()}, {_threads(os.environ)} threads, TensorFlow {tf.__version__}"
+    return f"{_processor()}, {_threads()} threads, TensorFlow {tf.__version__}"
+
+
+def _cores_share(host: Host) -> float:
+    """The fraction of the cores that an operation may use, by the number of its threads."""
+    return 1.0 if host.gpus else min(1.0, _threads() / _num_processors())
 
 
 def _processor() -> str:
@@ -220,7 +225,11 @@ def _processor() -> str:
     return next(names, "") or platform.processor() or platform.machine()
 
 
-def _threads(environ: Mapping[str, str]) -> str:
+def _threads() -> int:
     """As many as TensorFlow takes for one operation."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return environ.get("TF_NUM_INTRAOP_THREADS") or str(usable)
+    given = os.environ.get("TF_NUM_INTRAOP_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) else _num_processors()
+
+
+def _num_processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

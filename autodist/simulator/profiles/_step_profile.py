@@ -41,6 +41,8 @@ class Profile:
         coverage: The fraction of the operations with a measured time; those that TensorFlow folds or fuses have none. 0
             if nothing was measured.
         device: The device that it was measured on.
+        cores_share: The fraction of the device's cores that an operation could use at the same time: workers that share
+            cores have fewer threads.
 
     Example:
         >>> Profile(0.2, {"w": 0.0}, {"w": 0.2}, batch_size=32).scaled(16).ready_s
@@ -57,6 +59,7 @@ class Profile:
     processor_s: float = 0.0
     coverage: float = 0.0
     device: str = ""
+    cores_share: float = 1.0
 
     @classmethod
     def estimate(cls, graph: TrainingGraph, batch_size: int) -> Profile:
@@ -106,6 +109,7 @@ class Profile:
             trace.processor_s,
             times.coverage,
             trace.subject.device,
+            trace.subject.cores_share,
         )
 
     @property
