@@ -8,7 +8,7 @@ from typing import Any
 
 from autodist.errors import AutoDistError
 from autodist.remote import Machine
-from autodist.resource_spec import Host, ResourceSpec
+from autodist.resource_spec import Host, Processors, ResourceSpec
 
 PORTS = range(20000, 32000)
 """The range from which workers' servers choose their ports."""
@@ -41,6 +41,7 @@ class MachineFacts:
         compiler: The compiler of C++ with its version; empty if there is none.
         cores: Cores that may be used.
         installed_cores: Number of cores.
+        processors: Which cores these are, and whether they are those of another machine of the spec.
         memory_bytes: Main memory that may be used.
         available_bytes: How much of it is free.
         gpus: CUDA ids.
@@ -59,6 +60,7 @@ class MachineFacts:
     compiler: str
     cores: float
     installed_cores: float
+    processors: Processors
     memory_bytes: int
     available_bytes: int
     gpus: tuple[int, ...]
@@ -80,6 +82,7 @@ class MachineFacts:
             **{name: told[name] for name in same},
             cores=told["cores"]["usable"],
             installed_cores=told["cores"]["installed"],
+            processors=Processors(**told["processors"]),
             memory_bytes=told["memory"]["total"],
             available_bytes=told["memory"]["available"],
             gpus=tuple(gpu["index"] for gpu in told["gpus"]),

@@ -8,7 +8,7 @@ from typing import Any
 from autodist.doctor import Examination, MachineFacts, MachineVisit
 from autodist.doctor import _examination as parts
 from autodist.remote import Machine, machines_of
-from autodist.resource_spec import ResourceSpec
+from autodist.resource_spec import Processors, ResourceSpec
 
 GIGABYTE = 10**9
 
@@ -30,6 +30,7 @@ def healthy(name: str, number: int, names: list[str]) -> MachineFacts:
         compiler="g++ 12.2.0",
         cores=8,
         installed_cores=8,
+        processors=Processors(name, list(range(8)), 8.0),
         memory_bytes=32 * GIGABYTE,
         available_bytes=30 * GIGABYTE,
         gpus=(),

@@ -11,6 +11,7 @@ from autodist.doctor import _cluster_agents as cluster_agents
 from autodist.doctor import _examination as parts
 from autodist.doctor._checks._network_check import is_public
 from autodist.errors import HostUnreachable, TimedOut
+from autodist.resource_spec import Processors
 from tests.doctor.machines import GIGABYTE, changed, cluster, revisited
 
 
@@ -109,6 +110,21 @@ def test_names_that_a_machine_does_not_know_do_no_harm():
 def test_what_the_spec_says_is_compared(node, facts, check, status, message):
     examination = changed(cluster(f"nodes: [{{address: a, {node}}}]"), "a", **facts)
     assert bad(examination) == [("a", check, status, message)]
+
+
+def test_containers_of_one_machine_are_found_unless_the_spec_knows():
+    containers = cluster("nodes: [{address: a}, {address: b}, {address: c}]")
+    for name in "ab":
+        containers = changed(containers, name, processors=Processors("one", range(8), 8.0))
+    text = "8 cores, on which 2 workers compute"
+    assert bad(containers) == [("a", "cores", Status.WARN, text), ("b", "cores", Status.WARN, text)]
+    remedies = {finding.remedy for finding in findings(containers) if finding.remedy}
+    assert len(remedies) == 1
+    assert "write `cores_shared_by: 2`" in remedies.pop()
+    known = cluster("nodes: [{address: a, cores_shared_by: 2}, {address: b, cores_shared_by: 2}]")
+    for name in "ab":
+        known = changed(known, name, processors=Processors("one", range(8), 8.0))
+    assert bad(known) == []
 
 
 def test_what_is_missing_everywhere_is_told_everywhere():

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from autodist.agent import hardware
-from autodist.launch.machines._shared_cores import Processors, cores_of_workers
-from autodist.resource_spec import Host, ResourceSpec
+from autodist.resource_spec import Host, Processors, ResourceSpec, cores_of_workers
 from autodist.search import are_alike
 
 THREADS = "print(os.environ.get('TF_NUM_INTRAOP_THREADS'))\nw.steps_taken += 1\n"

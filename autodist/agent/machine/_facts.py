@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autodist.agent.machine._addresses import interfaces, meanings, reached_by
-from autodist.agent.machine._hardware import cores, gpus, memory
+from autodist.agent.machine._hardware import cores, gpus, memory, processors
 from autodist.agent.machine._versions import compiler, versions
 
 __all__ = ["clock", "gather"]
@@ -48,6 +48,7 @@ def gather(directory: str, name: str, others: Sequence[str], first_port: int, la
         "packages": {**told["packages"], **({"openssl": "3"} if told["has_openssl"] else {})},
         "compiler": compiler(),
         "cores": cores(),
+        "processors": processors(),
         "memory": memory(),
         "gpus": gpus(),
         "disks": _disks(directory),

@@ -6,7 +6,7 @@ from autodist.launch.machines._launch_plan import Rendezvous, plan_workers
 from autodist.launch.machines._machines import is_here, machines_with_ranks
 from autodist.launch.machines._permission_checks import check_permission
 from autodist.launch.machines._preparation import compare_software, missing_data, prepare
-from autodist.launch.machines._shared_cores import find_shared_cores
+from autodist.launch.machines._processors import find_shared_cores
 from autodist.launch.machines._sites import Site, expected_sites
 from autodist.launch.machines._strategy_argument import check_cluster, strategy_argument
 

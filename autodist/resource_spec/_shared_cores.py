@@ -11,12 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autodist.agent import Agent
-from autodist.launch.machines._fleet import Fleet
-from autodist.remote import Machine
-from autodist.resource_spec import Host, ResourceSpec
-
-_LOOKUP_S = 30.0
+from autodist.resource_spec._hosts_and_links import Host
+from autodist.resource_spec._model import ResourceSpec
 
 
 @dataclass(frozen=True)
@@ -50,20 +46,6 @@ class CoresOfWorkers:
         """Return a spec that says which hosts share processors."""
         hosts = (replace(host, cores_shared_by=n) for host, n in zip(spec.hosts, self.shared_by, strict=True))
         return replace(spec, hosts=tuple(hosts))
-
-
-async def find_shared_cores(spec: ResourceSpec, fleet: Fleet) -> CoresOfWorkers:
-    """Ask all machines for their processors, and see which of these are the same.
-
-    Raises:
-        AutoDistError: Machines give no answer; all of them are listed.
-    """
-
-    async def ask(_: Machine, agent: Agent) -> Processors:
-        return Processors(**await agent.call("hardware.processors", timeout_s=_LOOKUP_S))
-
-    found = await fleet.on_agents(ask)
-    return cores_of_workers(spec.hosts, {fleet.machines[machine]: told for machine, told in found.items()})
 
 
 def cores_of_workers(hosts: Sequence[Host], found: Mapping[tuple[int, ...], Processors]) -> CoresOfWorkers:
