@@ -17,7 +17,7 @@ from statistics import median
 from measuring import ROOT, Result, progress, row, run_script
 
 _TRIALS, _FEW = 200, 20
-_MAX_S = 600.0
+_MAX_S = 300.0
 _MAX_OVERHEAD_S = 1.5
 _TIMEOUT_S = 1500.0
 
