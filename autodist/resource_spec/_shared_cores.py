@@ -35,7 +35,7 @@ class CoresOfWorkers:
     """The share of processors that each worker has.
 
     Attributes:
-        shared_by: By rank, how many workers compute on the same processors; 1 for workers with GPUs.
+        shared_by: By rank, how many workers compute on the same processors; as the spec says for workers with GPUs.
         threads: By rank, how many threads an operation should have; 0 where TensorFlow chooses well by itself.
     """
 
@@ -61,7 +61,7 @@ def cores_of_workers(hosts: Sequence[Host], found: Mapping[tuple[int, ...], Proc
         >>> cores_of_workers(hosts, containers)
         CoresOfWorkers(shared_by=(3, 3, 3), threads=(1, 1, 1))
     """
-    shared_by, threads = [1] * len(hosts), [0] * len(hosts)
+    shared_by, threads = [host.cores_shared_by for host in hosts], [0] * len(hosts)
     for machines in _by_kernel(found):
         shared = _shared_by(hosts, machines)
         for ranks, processors in machines.items():

@@ -53,6 +53,11 @@ def test_workers_with_gpus_leave_their_processors_to_others():
     assert cores_of_workers(hosts(2, gpus=(0,)), {(0, 1): Processors("a", range(4), 4.0)}).threads == (0, 0)
 
 
+def test_the_spec_is_kept_for_workers_with_gpus():
+    found = cores_of_workers(hosts(2, gpus=(0,), cores_shared_by=2), {(0, 1): Processors("a", range(4), 4.0)})
+    assert (found.shared_by, found.threads) == ((2, 2), (0, 0))
+
+
 def test_this_machine():
     told = hardware.processors()
     assert 0 < told["usable"] <= len(told["numbers"])
