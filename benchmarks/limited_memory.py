@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from measuring import Result, Row, progress, row, run_script
-from on_hosts import train_on_hosts
+from on_hosts import by_name, train_on_hosts
 
 from autodist.resource_spec import ResourceSpec
 from autodist.testing import EmulatedCluster
@@ -126,8 +126,8 @@ def _trained(cluster: EmulatedCluster, shared: Path, system: str, model: str, li
     progress(f"limited_memory: {model}, {system}")
     directory = Path(tempfile.mkdtemp(dir=shared))
     hosts = [
-        replace(host, address=host.name, memory_gb=limit_mb / 1e3 if limit_mb else None)
-        for host in cluster.spec.hosts[: 1 if system == "alone" else None]
+        replace(host, memory_gb=limit_mb / 1e3 if limit_mb else None)
+        for host in by_name(cluster).hosts[: 1 if system == "alone" else None]
     ]
     addresses = ",".join(f"{host.name}:{_PORT}" for host in hosts)
     arguments = (system, model, str(_STEPS), f"{limit_mb:.0f}", addresses, str(directory))

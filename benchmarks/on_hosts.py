@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from measuring import SCRIPTS
@@ -11,9 +12,14 @@ from measuring import SCRIPTS
 from autodist.resource_spec import ResourceSpec, to_yaml
 from autodist.testing import EmulatedCluster
 
-__all__ = ["train_on_hosts"]
+__all__ = ["by_name", "train_on_hosts"]
 
 _RUNS, _CLUSTER = "/root/runs", "/root/cluster_of_run.yml"
+
+
+def by_name(cluster: EmulatedCluster) -> ResourceSpec:
+    """The hosts as a file can describe them: by the names under which they know each other."""
+    return ResourceSpec(tuple(replace(host, address=host.name) for host in cluster.spec.hosts))
 
 
 def train_on_hosts(

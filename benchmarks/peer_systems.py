@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from measuring import SCRIPTS, progress
+from on_hosts import by_name
 
 from autodist.resource_spec import Host, ResourceSpec, to_yaml
 from autodist.testing import EmulatedCluster
@@ -193,7 +194,7 @@ def opened(cluster: EmulatedCluster, shared: Path, task: Task, systems: Sequence
 
 def _spec(cluster: EmulatedCluster, system: System) -> ResourceSpec:
     """The hosts by name; with a worker for each of their devices, if the system has one device per worker."""
-    hosts = [replace(host, address=host.name) for host in cluster.spec.hosts]
+    hosts = list(by_name(cluster).hosts)
     if system.python != sys.executable:
         # Earlier versions refuse keys of a spec that they don't know; one with its default isn't written.
         hosts = [replace(host, cores_shared_by=1) for host in hosts]

@@ -12,15 +12,15 @@ import random
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from pathlib import Path
 
 import numpy as np
 from measuring import SCRIPTS, Result, Row, progress, row
+from on_hosts import by_name
 
 from autodist.graph import TrainingGraph, Variable
-from autodist.resource_spec import ResourceSpec, to_yaml
+from autodist.resource_spec import to_yaml
 from autodist.search import Trial, TrialStore, graph_of
 from autodist.search.store import floor_of
 from autodist.simulator import Domain, EventSimulator, MeasuredStrategies, accuracy_of
@@ -63,7 +63,7 @@ def _case(cluster: EmulatedCluster, directory: Path, model: str, batch_size: int
         [study] = opened.studies()
         trials = [trial for trial in opened.trials(study) if trial.step_s is not None and trial.strategy.has_tiles]
         floor_s = floor_of(opened, [study])
-        domain = Domain.of(graph, _by_name(cluster), batch_size=batch_size, profile=study.profile, floor_s=floor_s)
+        domain = Domain.of(graph, by_name(cluster), batch_size=batch_size, profile=study.profile, floor_s=floor_s)
     measured = MeasuredStrategies.of(domain, [one.strategy for one in trials], [one.step_s or 0.0 for one in trials])
     expected = EventSimulator().score(measured.table, domain, len(measured))
     _print(trials, expected)
@@ -104,16 +104,11 @@ def _dim(variable: Variable, parts: int, numbers: random.Random) -> int | str:
     return numbers.choice(dims)
 
 
-def _by_name(cluster: EmulatedCluster) -> ResourceSpec:
-    """The cluster, with addresses that its hosts know."""
-    return ResourceSpec(tuple(replace(host, address=host.name) for host in cluster.spec.hosts))
-
-
 def _search(
     cluster: EmulatedCluster, store: Path, model: str, batch_size: int, *, rounds: int, also: Sequence[str] = ()
 ) -> None:
     spec = store.with_suffix(".yml")
-    spec.write_text(to_yaml(_by_name(cluster)))
+    spec.write_text(to_yaml(by_name(cluster)))
     command = [sys.executable, "-m", "autodist", "search", str(SCRIPTS / "tiled_training.py"), "--spec", str(spec)]
     command += ["--store", str(store), "--simulator", "none", "--searcher", "random", "--finalists", "0", "--continue"]
     command += [

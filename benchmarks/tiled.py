@@ -23,7 +23,7 @@ _OTHERS = {
     "auto": "auto",
     "auto without tiles": "auto(tiles=False)",
 }
-_CASES = (("perceptron", 32), ("perceptron", 8), ("vgg", 32), ("vgg", 8), ("words", 8))
+CASES = (("perceptron", 32), ("perceptron", 8), ("vgg", 32), ("vgg", 8), ("words", 8))
 
 
 def measure(quick: bool) -> Result:
@@ -31,7 +31,7 @@ def measure(quick: bool) -> Result:
     hosts, rounds, repeats = (2, 1, 1) if quick else (4, 2, 2)
     rows: list[Row] = []
     with EmulatedCluster(hosts, _RATE) as cluster:
-        for model, batch_size in _CASES[:1] if quick else _CASES:
+        for model, batch_size in CASES[:1] if quick else CASES:
             rows += _case(cluster, model, batch_size, rounds, repeats)
     said = "perceptron: 4 weights of 4096 x 4096; words: a vocabulary of 30,000"
     notes = (f"{hosts} emulated hosts with {_RATE} each; SGD; {said}",)

@@ -63,10 +63,12 @@ def cores_of_workers(hosts: Sequence[Host], found: Mapping[tuple[int, ...], Proc
     """
     shared_by, threads = [host.cores_shared_by for host in hosts], [0] * len(hosts)
     for machines in _by_kernel(found):
-        shared = _shared_by(hosts, machines)
+        between = _shared_between(hosts, machines)
         for ranks, processors in machines.items():
-            for rank in (rank for rank in ranks if not hosts[rank].gpus):
-                shared_by[rank] = max(shared, hosts[rank].cores_shared_by)
+            computing = _computing(hosts, ranks)
+            for rank in computing:
+                # Workers of one machine share its quota as well, however many processors there are.
+                shared_by[rank] = max(len(computing), between, hosts[rank].cores_shared_by)
                 wanted = max(1, math.ceil(processors.usable / shared_by[rank]))
                 threads[rank] = wanted if wanted < len(processors.numbers) else 0
     return CoresOfWorkers(tuple(shared_by), tuple(threads))
@@ -79,11 +81,16 @@ def _by_kernel(found: Mapping[tuple[int, ...], Processors]) -> list[dict[tuple[i
     return list(groups.values())
 
 
-def _shared_by(hosts: Sequence[Host], machines: Mapping[tuple[int, ...], Processors]) -> int:
-    """The cores that the workers of one machine may use all together, as a multiple of those that there are."""
+def _shared_between(hosts: Sequence[Host], machines: Mapping[tuple[int, ...], Processors]) -> int:
+    """The cores that all workers of one kernel may use together, as a multiple of those that there are."""
     wanted, there = 0.0, set[int]()
     for ranks, processors in machines.items():
-        computing = [rank for rank in ranks if not hosts[rank].gpus]
+        computing = _computing(hosts, ranks)
         wanted += len(computing) * processors.usable
         there |= set(processors.numbers) if computing else set()
-    return max(1, round(wanted / len(there))) if there else 1
+    return round(wanted / len(there)) if there else 1
+
+
+def _computing(hosts: Sequence[Host], ranks: Sequence[int]) -> list[int]:
+    """The workers that compute on processors."""
+    return [rank for rank in ranks if not hosts[rank].gpus]

@@ -16,8 +16,8 @@ def to_yaml(spec: ResourceSpec, *, header: str = "", notes: Mapping[str, str] | 
         notes: Comments by the name of a host; that of the first worker on an address counts.
 
     Raises:
-        SpecError: The format can't say it: several workers on an address differ, or have odd shares of its GPUs; or
-            hosts whose names are not their addresses.
+        SpecError: The format can't say it: several workers on an address differ, or have odd shares of its GPUs, or a
+            host's name is not its address.
 
     Example:
         >>> spec = ResourceSpec.from_yaml("nodes: [{address: a, gpus: [0, 1]}, {address: b}]")

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import tensorflow as tf
@@ -112,6 +113,15 @@ def test_trials_of_another_cluster_or_batch_decide_nothing(store):
     told(store, HERE, PSLoadBalancing=0.001)
     larger = dataclasses.replace(GRAPH, batch_size=256)
     assert "expected" in Auto(trials=str(store.path), proposals=500).build(larger, HERE).builder
+
+
+def test_trials_of_a_cluster_whose_file_says_nothing_of_cores_are_of_this_cluster():
+    unsaid, two, four = (
+        replace(HERE, hosts=tuple(replace(host, cores_shared_by=count) for host in HERE.hosts)) for count in (1, 2, 4)
+    )
+    assert are_alike(unsaid, two)
+    assert are_alike(four, unsaid)
+    assert not are_alike(two, four)
 
 
 def test_trials_of_another_model_with_the_same_variables_decide_nothing(store):

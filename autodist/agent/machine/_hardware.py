@@ -20,9 +20,7 @@ _QUERY = ("--query-gpu=index,name,memory.total,memory.used", "--format=csv,nohea
 
 def cores() -> dict[str, float]:
     """Return the ``installed`` cores, and how many may be used: by affinity and by the quotas of control groups."""
-    installed = os.cpu_count() or 1
-    usable = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else float(installed)
-    return {"installed": float(installed), "usable": min((usable, *_quotas()))}
+    return {"installed": float(os.cpu_count() or 1), "usable": min((float(len(_numbers())), *_quotas()))}
 
 
 def processors() -> dict[str, Any]:
@@ -32,9 +30,7 @@ def processors() -> dict[str, Any]:
         ``kernel``, which is the same in all containers of a machine, and empty where nothing says it; the processors'
         ``numbers``; and how many of them are ``usable``, also by the quotas of control groups.
     """
-    installed = range(os.cpu_count() or 1)
-    numbers = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(installed)
-    return {"kernel": " ".join(_words(_BOOT_ID, 1)), "numbers": numbers, "usable": cores()["usable"]}
+    return {"kernel": " ".join(_words(_BOOT_ID, 1)), "numbers": _numbers(), "usable": cores()["usable"]}
 
 
 def memory() -> dict[str, int]:
@@ -90,6 +86,11 @@ def _gpu(line: str) -> dict[str, Any]:
     index, rest = line.split(",", 1)
     name, total, used = rest.rsplit(",", 2)
     return {"index": int(index), "name": name.strip(), "memory_mb": float(total), "used_mb": float(used)}
+
+
+def _numbers() -> list[int]:
+    """The processors of this process' affinity."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 def _quotas() -> Iterator[float]:
