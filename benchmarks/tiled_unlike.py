@@ -74,5 +74,5 @@ def _case(cluster: EmulatedCluster, where: str, model: str, batch_size: int, rep
             found += json.loads((run_dir / "found.json").read_text())["times"]
     name = f"{where}: {model}, batches of {batch_size}"
     rows = [row(f"{name}: {way}", [t * 1e3 for t in found], "ms") for way, found in times.items()]
-    ratio = ratio_row(f"{name}: {_AUTO}, against without tiles", times[_AUTO], times[_WITHOUT], _WITHOUT, _LONGEST)
+    ratio = ratio_row(f"{name}: {_AUTO}, against {_WITHOUT}", times[_AUTO], times[_WITHOUT], _WITHOUT, _LONGEST)
     return [*rows, ratio]

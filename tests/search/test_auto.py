@@ -4,7 +4,6 @@ import dataclasses
 import os
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 import tensorflow as tf
@@ -117,7 +116,8 @@ def test_trials_of_another_cluster_or_batch_decide_nothing(store):
 
 def test_trials_of_a_cluster_whose_file_says_nothing_of_cores_are_of_this_cluster():
     unsaid, two, four = (
-        replace(HERE, hosts=tuple(replace(host, cores_shared_by=count) for host in HERE.hosts)) for count in (1, 2, 4)
+        dataclasses.replace(HERE, hosts=tuple(dataclasses.replace(host, cores_shared_by=count) for host in HERE.hosts))
+        for count in (1, 2, 4)
     )
     assert are_alike(unsaid, two)
     assert are_alike(four, unsaid)
