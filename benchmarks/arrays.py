@@ -28,7 +28,7 @@ def measure(quick: bool) -> Result:
     """Run the benchmark; it is as long if it is to be quick."""
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, "-m", "autodist", "run", "--workers", "2", "--run-dir", f"{directory}/run"]
-        progress("arrays: five functions on two workers")
+        progress("arrays: six functions on two workers")
         run_script([*command, str(SCRIPTS / "array_programs.py"), "--", directory], {}, _TIMEOUT_S)
         ranks = [json.loads((Path(directory) / f"{rank}.json").read_text()) for rank in range(2)]
     programs = runpy.run_path(str(SCRIPTS / "array_programs.py"))["PROGRAMS"]

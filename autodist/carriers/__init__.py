@@ -23,7 +23,7 @@ from autodist.carriers._carrier_registry import (
 from autodist.carriers._collective import Collective
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._horovod import Horovod
-from autodist.carriers._scatter import Scattered, rows_of
+from autodist.carriers._scatter import Passed, Scattered, rows_of
 from autodist.carriers._tcp import Tcp
 from autodist.carriers._widened import Widened
 from autodist.cost import Links, direct_gather, direct_reduce, ring_gather, ring_reduce
@@ -40,6 +40,7 @@ __all__ = [
     "Horovod",
     "Links",
     "Load",
+    "Passed",
     "Process",
     "Scattered",
     "Tcp",

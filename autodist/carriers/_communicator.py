@@ -6,7 +6,7 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from autodist.carriers._scatter import Scattered, rows_of
+from autodist.carriers._scatter import Passed, Scattered, rows_of
 
 if TYPE_CHECKING:
     from autodist.carriers._base import CollectivePlace
@@ -67,3 +67,30 @@ class Communicator(abc.ABC):
         """
         total = self.all_reduce_varying(nodes, name, scattered.tensor, dtype)
         return rows_of(nodes, f"{name}/rows", scattered, place.index, dtype, total)
+
+    def pass_rows(
+        self, nodes: NodeList, name: str, passed: Passed, dtype: str, place: CollectivePlace
+    ) -> tuple[list[str], list[str]]:
+        """The rows that others pass to this worker; by default all workers get all rows.
+
+        Args:
+            nodes: Where to add nodes.
+            name: Prefix of their names, the same on all workers.
+            passed: Who passes how many rows to whom.
+            dtype: The element type.
+            place: Which worker this is.
+
+        Returns:
+            The nodes that have to run even if this worker is given nothing, and what it is given by each other one.
+        """
+        gathered = self.all_gather(
+            nodes, name, nodes.concat(f"{name}/given", passed.rows or [passed.none], dtype), dtype
+        )
+        found = []
+        for source in passed.by(place.index):
+            first, count = passed.before(source, place.index), passed.counts[source][place.index]
+            bounds = {"begin": first, "end": first + count, "stride": 1}
+            inputs = [nodes.constant(f"{name}/from_{source}/{what}", [at], "int32") for what, at in bounds.items()]
+            kinds = {"T": dtype, "Index": "int32"}
+            found.append(nodes.add("StridedSlice", f"{name}/from_{source}", [gathered, *inputs], **kinds))
+        return [gathered], found

@@ -1,4 +1,4 @@
-"""Sums of which each worker gets its own rows."""
+"""Sums of which each worker gets its own rows, and rows that workers pass to each other."""
 
 from __future__ import annotations
 
@@ -24,6 +24,34 @@ class Scattered:
     firsts: str
     counts: str
     dims: int
+
+
+@dataclass(frozen=True)
+class Passed:
+    """Rows that workers pass to each other.
+
+    Attributes:
+        rows: This worker's rows for each worker to which it passes some.
+        none: No rows, of the same kind.
+        counts: By worker that takes part, and by the one to which it passes rows, how many; none to itself.
+    """
+
+    rows: tuple[str, ...]
+    none: str
+    counts: tuple[tuple[int, ...], ...]
+
+    def before(self, source: int, target: int) -> int:
+        """How many rows precede those of one worker for another, if all rows are put together by source and target."""
+        whole = sum(sum(row) for row in self.counts[:source])
+        return whole + sum(self.counts[source][:target])
+
+    def to(self, source: int) -> tuple[int, ...]:
+        """The workers to which one passes rows."""
+        return tuple(k for k, count in enumerate(self.counts[source]) if count)
+
+    def by(self, target: int) -> tuple[int, ...]:
+        """The workers that pass rows to one."""
+        return tuple(k for k, row in enumerate(self.counts) if row[target])
 
 
 def rows_of(nodes: NodeList, name: str, scattered: Scattered, rank: int, dtype: str, tensor: str | None = None) -> str:

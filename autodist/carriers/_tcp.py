@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.carriers._base import Carrier, CollectivePlace, Load, Process
 from autodist.carriers._communicator import Communicator
-from autodist.carriers._scatter import Scattered
+from autodist.carriers._scatter import Passed, Scattered
 from autodist.carriers._tcp_group import TcpGroup
 from autodist.carriers._widened import SMALL, Widened
 from autodist.cost import Links, added, direct_gather, direct_reduce
@@ -120,3 +120,9 @@ class _TcpCommunicator(Communicator):
     ) -> str:
         """Each worker sends every other one only that one's rows."""
         return TcpGroup(place).reduce_scatter(nodes, name, scattered, own, dtype, place)
+
+    def pass_rows(
+        self, nodes: NodeList, name: str, passed: Passed, dtype: str, place: CollectivePlace
+    ) -> tuple[list[str], list[str]]:
+        """Each worker sends others only what they are given."""
+        return TcpGroup(place).pass_rows(nodes, name, passed, dtype, place)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.carriers._base import CollectivePlace
 from autodist.carriers._communicator import Communicator
-from autodist.carriers._scatter import Scattered, rows_of
+from autodist.carriers._scatter import Passed, Scattered, rows_of
 from autodist.transport import register
 
 if TYPE_CHECKING:
@@ -63,6 +63,17 @@ class TcpGroup(Communicator):
         ]
         return nodes.sum(f"{name}/rows", self._exchanged(nodes, name, parts, dtype), dtype)
 
+    def pass_rows(
+        self, nodes: NodeList, name: str, passed: Passed, dtype: str, place: CollectivePlace
+    ) -> tuple[list[str], list[str]]:
+        """Each member sends others only what they are given."""
+        members, index = place.among, place.index
+        sent = [
+            self._sent(nodes, name, members[k], rows, dtype)
+            for k, rows in zip(passed.to(index), passed.rows, strict=True)
+        ]
+        return sent, [self._received(nodes, name, members[k], sent, dtype) for k in passed.by(index)]
+
     def _exchanged(self, nodes: NodeList, name: str, parts: Sequence[str], dtype: str) -> list[str]:
         """Every member's part for this one, in the order of members, so that every run adds in the same order.
 
@@ -72,33 +83,19 @@ class TcpGroup(Communicator):
             parts: This member's part for each member.
             dtype: The element type.
         """
-        rank, step, members = self.place.rank, self.place.step, self.place.among
-        sent = [
-            nodes.add(
-                "AutodistSend",
-                f"{name}/sent_{other}",
-                [part],
-                T=[dtype],
-                collective=f"{step}/{name}/{rank}_{other}",
-                ranks=[other],
-            )
-            for other, part in zip(members, parts, strict=True)
-            if other != rank
-        ]
+        pairs, rank = list(zip(self.place.among, parts, strict=True)), self.place.rank
+        sent = [self._sent(nodes, name, other, part, dtype) for other, part in pairs if other != rank]
+        return [part if other == rank else self._received(nodes, name, other, sent, dtype) for other, part in pairs]
+
+    def _sent(self, nodes: NodeList, name: str, other: int, part: str, dtype: str) -> str:
+        message = f"{self.place.step}/{name}/{self.place.rank}_{other}"
+        return nodes.add("AutodistSend", f"{name}/sent_{other}", [part], T=[dtype], collective=message, ranks=[other])
+
+    def _received(self, nodes: NodeList, name: str, other: int, sent: Sequence[str], dtype: str) -> str:
+        """The rows that another member has sent; the wait begins after everything is on its way."""
         waits = [f"^{node}" for node in sent]
-        return [
-            part
-            if other == rank
-            else nodes.add(
-                "AutodistReceive",
-                f"{name}/from_{other}",
-                waits,
-                T=[dtype],
-                collective=f"{step}/{name}/{other}_{rank}",
-                ranks=[other],
-            )
-            for other, part in zip(members, parts, strict=True)
-        ]
+        message = f"{self.place.step}/{name}/{other}_{self.place.rank}"
+        return nodes.add("AutodistReceive", f"{name}/from_{other}", waits, T=[dtype], collective=message, ranks=[other])
 
     def _parts(self, nodes: NodeList, name: str, flat: str, dtype: str) -> list[str]:
         """Nearly equal parts of a vector, one for each member."""

@@ -11,7 +11,7 @@ from autodist.carriers._strings import gathered_strings
 
 if TYPE_CHECKING:
     from autodist.carriers._base import CollectivePlace
-    from autodist.carriers._scatter import Scattered
+    from autodist.carriers._scatter import Passed, Scattered
     from autodist.graph import NodeList
 
 UNSIGNED: Mapping[str, str] = {"uint32": "int64", "uint64": "int64"}
@@ -68,6 +68,14 @@ class Widened(Communicator):
         if dtype in self.summed:
             return super().reduce_scatter(nodes, name, scattered, own, dtype, place)
         return self.inner.reduce_scatter(nodes, name, scattered, own, dtype, place)
+
+    def pass_rows(
+        self, nodes: NodeList, name: str, passed: Passed, dtype: str, place: CollectivePlace
+    ) -> tuple[list[str], list[str]]:
+        """See the base class."""
+        if dtype == "string" or dtype in self.gathered:
+            return super().pass_rows(nodes, name, passed, dtype, place)
+        return self.inner.pass_rows(nodes, name, passed, dtype, place)
 
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""

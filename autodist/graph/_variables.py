@@ -129,7 +129,7 @@ class StepInput:
         split: Whether dim 0 is the batch, to be split over the replicas; else every replica gets the whole of it.
         shape: Static shape, ``None`` for unknown dims.
         dtype: NumPy name of the element type.
-        tiles: The dims along which each replica gets one of as many equal parts as there are replicas; along several
+        tiles: The dims along which each replica gets one of as many parts as there are replicas; along several
             dims, one part for each.
     """
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from autodist.carriers import Scattered
+from autodist.carriers import Passed, Scattered
 from autodist.graph import GraphEditor, GraphIndex, StepAnalysis, TrainingGraph, Variable
 from autodist.graph.layouts import Exchanged
 from autodist.kernels._layout import Layout
@@ -37,6 +37,8 @@ class Combine(enum.Enum):
     CONCAT = "concat"
     SCATTER = "scatter"
     """Each worker gets its own rows of the sum."""
+    PASS = "pass"
+    """Each worker gets the rows that others have for it."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class SyncPoint:
         even: Whether the tensors to be concatenated have the same, static shape on all workers.
         scattered: If each worker gets only its own rows of a sum, this worker's term of the sum; `local` holds the
             worker's rows of that term.
+        passed: If workers pass rows to each other, those of this worker. Then `synced` has an Identity for each value
+            in `local`, which stays, and one for what each of the others passes to it.
         members: The workers that meet there, in ascending order; None for all.
     """
 
@@ -75,6 +79,7 @@ class SyncPoint:
     parts: tuple[tuple[str, ...], ...] = ()
     even: bool = False
     scattered: Scattered | None = None
+    passed: Passed | None = None
     members: tuple[int, ...] | None = None
 
 

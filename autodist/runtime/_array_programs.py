@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 
 from autodist.coordination import Worker
 from autodist.errors import CaptureError, UsageError
-from autodist.graph import CapturedStep
-from autodist.graph.layouts import ArgumentLayouts, NoPlanError, cut_arguments, sent_by_rows
+from autodist.graph.layouts import ArgumentLayouts, NoPlanError, cut_arguments
 from autodist.runtime._compile import Compiler
 from autodist.runtime._execution import Execution
 from autodist.runtime._plain import PlainSteps
@@ -56,8 +55,6 @@ class ArrayPrograms:
         self._compiler = compiler
         self._convention = convention
         self._whole: set[Any] = set()
-        self._split: dict[Any, tuple[bool, ...]] = {}
-        """Per kind of call that is shared by rows, which arrays are split."""
 
     def run(
         self,
@@ -99,7 +96,7 @@ class ArrayPrograms:
             self._execution.settle()
         if key in self._whole:
             return self._plain.run(plain)
-        step, arguments = self._execution.steps[key], replace(arguments, split=self._split.get(key, arguments.split))
+        step = self._execution.steps[key]
         return step.result(self._execution.run(step, arguments, local=False))
 
     def _check(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -123,40 +120,12 @@ class ArrayPrograms:
         except (CaptureError, NoPlanError) as error:
             self._run_whole(key, name, f"it can't be shared: {getattr(error, 'message', error)}")
             return
-        by_rows = None if dims is not None else self._by_rows(function, arguments, parts)
-        if by_rows is not None and (cuts is None or by_rows[2] < cuts.sent_bytes):
-            captured, arguments, sent = by_rows
-            self._split[key] = arguments.split
-            self._tell(name, _rows_of(arguments), f"hosts send {size_text(sent)} in a call", loops)
-        elif cuts is not None:
-            captured = replace(captured, graph=captured.graph.with_tiles(cuts.dims))
-            self._tell(name, _cuts_of(arguments, cuts), _bytes_of(cuts), loops)
-        else:
+        if cuts is None:
             self._run_whole(key, name, _nothing_to_cut(arguments, parts))
             return
+        captured = replace(captured, graph=captured.graph.with_tiles(cuts.dims))
+        self._tell(name, _cuts_of(arguments, cuts), _bytes_of(cuts), loops)
         self._execution.steps[key] = compiler.compile_arrays(captured, strategy, arguments)
-
-    def _by_rows(
-        self, function: Callable[..., Any], arguments: Arguments, parts: int
-    ) -> tuple[CapturedStep, Arguments, float] | None:
-        """Share the rows of the largest argument, if they can't be divided evenly among the replicas.
-
-        Returns:
-            The captured function, its arguments, and the bytes that hosts send in a call; None if that can't be done.
-        """
-        largest = max(arguments.arrays, key=lambda array: array.nbytes, default=None)
-        if largest is None or not largest.ndim or not len(largest) % parts or len(largest) < parts:
-            return None
-        if self._convention.gradient_reduction != "auto":
-            return None
-        split = tuple(array.ndim > 0 and len(array) == len(largest) for array in arguments.arrays)
-        arguments = replace(arguments, split=split)
-        try:
-            captured, _ = self._compiler().capture_arrays(function, arguments)
-        except CaptureError:
-            return None
-        sent = sent_by_rows(captured.graph, self._worker.world_size)
-        return None if sent is None else (captured, arguments, sent)
 
     def _run_whole(self, key: Any, name: str, reason: str) -> None:
         self._whole.add(key)
@@ -177,11 +146,6 @@ def _cuts_of(arguments: Arguments, cuts: ArgumentLayouts) -> str:
     return ", ".join(f"{name} along dim {' and '.join(map(str, dims))}" for name, dims in pairs)
 
 
-def _rows_of(arguments: Arguments) -> str:
-    names = [name for name, is_split in zip(arguments.names, arguments.split, strict=True) if is_split]
-    return ", ".join(f"{name} along dim 0" for name in names)
-
-
 def _bytes_of(cuts: ArgumentLayouts) -> str:
     """The bytes that are sent, and those that would be sent for other dims."""
     text = f"hosts send {size_text(cuts.sent_bytes)} in a call"
@@ -198,9 +162,9 @@ def _nothing_to_cut(arguments: Arguments, parts: int) -> str:
         f"{name} of shape {tuple(array.shape)}" for name, array in zip(arguments.names, arguments.arrays, strict=True)
     )
     return (
-        f"{parts} replicas can't share it, or would send more than they save: a large argument needs {parts} rows, or "
-        f"a dim that {parts} divides, and an operation that can be cut along it; and results, which all replicas get "
-        f"whole, should be smaller than what is computed for them; given: {listed}"
+        f"{parts} replicas can't share it, or would send more than they save: a large argument needs a dim of at least "
+        f"{parts}, and an operation that can be cut along it; and results, which all replicas get whole, should be "
+        f"smaller than what is computed for them; given: {listed}"
     )
 
 
@@ -215,7 +179,7 @@ def _check_dims(name: str, arguments: Arguments, dims: Dims, parts: int) -> None
     if len(dims) != len(shapes):
         mistakes.append(f"{len(dims)} entries, allowed: {len(shapes)}, one for each array")
     for argument, shape, dim in zip(arguments.names, shapes, dims, strict=False):
-        fitting = [d for d, size in enumerate(shape) if size % parts == 0]
+        fitting = [d for d, size in enumerate(shape) if size >= parts]
         if dim is not None and dim not in fitting:
             listed = " or ".join(map(str, [*fitting, None]))
             mistakes.append(f"{dim} for {argument} of shape {shape}, allowed: {listed}, for {parts} replicas")

@@ -12,7 +12,7 @@ from autodist.coordination import Worker, announce, keep_exchanged
 from autodist.error_text import said_by
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, as_array_program, capture
-from autodist.resource_spec import ResourceSpec
+from autodist.resource_spec import Device, ResourceSpec
 from autodist.runtime._part_checks import PartChecks
 from autodist.runtime._session_steps import SessionSteps
 from autodist.runtime._step import CompiledStep
@@ -185,14 +185,19 @@ class Compiler:
         return as_array_program(found.with_batch_size(self._batch_size(arguments, False)))
 
     def strategy_of_arrays(self, captured: CapturedStep) -> Strategy:
-        """The strategy of a function of arrays: it runs where the steps before it do, or on all devices."""
-        before = self._steps.strategies
-        if before:
-            return replace(before[-1], variables=(), builder="")
-        wanted = get(self._wanted)
-        if isinstance(wanted, Strategy):
-            return replace(wanted, variables=(), builder="")
-        carrier = next(iter(wanted.carriers(installed_communicators())))
+        """The strategy of a function of arrays: it runs where the steps before it do, or on all devices.
+
+        Hosts that serve variables only in those steps have parts of the arrays as well.
+        """
+        before, wanted = self._steps.strategies, get(self._wanted)
+        given = before[-1] if before else wanted
+        if isinstance(given, Strategy):
+            computing = {Device.parse(device).host for device in given.graph.replicas}
+            if computing == {host.name for host in self._spec.hosts}:
+                return replace(given, variables=(), builder="")
+            carrier = given.graph.communicator
+        else:
+            carrier = next(iter(given.carriers(installed_communicators())))
         return replace(AllReduce(communicator=carrier).build(captured.graph, self._spec), variables=(), builder="")
 
     def compile_arrays(self, captured: CapturedStep, strategy: Strategy, arguments: Arguments) -> CompiledStep:

@@ -11,6 +11,7 @@ import numpy as np
 
 from autodist.errors import UsageError
 from autodist.graph import CapturedStep
+from autodist.graph.layouts import bounds_of_part
 from autodist.kernels import DistributedGraph
 from autodist.runtime._part_failures import part_failures
 from autodist.runtime.data import Arguments, BatchSplit, as_floats, batch_size, split_global, split_local
@@ -251,6 +252,5 @@ class CompiledStep:
 
 
 def _part(array: Any, dim: int, parts: int, part: int) -> Any:
-    """One of the equal parts of an array along a dim."""
-    each = array.shape[dim] // parts
-    return array[(slice(None),) * dim + (slice(part * each, (part + 1) * each),)]
+    """One of the parts of an array along a dim."""
+    return array[(slice(None),) * dim + (slice(*bounds_of_part(array.shape[dim], parts, part)),)]

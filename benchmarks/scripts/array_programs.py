@@ -17,6 +17,7 @@ _EXAMPLES = Path(__file__).parents[2] / "examples" / "arrays"
 _CALLS = 3
 _SETTLE_S = 0.4  # what was sent counts when it is acknowledged
 PROGRAMS = {
+    "heat": ("warmed", [(0, 0), (1, 1)]),
     "kmeans": ("improve", [(0, None), (1, None)]),
     "als": ("sweep", [(0, 0, None), (1, 1, None), (0, 1, None), (1, 0, None)]),
     "pca": ("directions", [(0, None), (1, None)]),

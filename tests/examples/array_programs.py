@@ -18,6 +18,7 @@ import autodist
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "arrays"
 SMALL = {
     "als": {"users": 600, "movies": 800},
+    "heat": {"size": 300},
     "kmeans": {"count": 600, "length": 8, "groups": 8},
     "logistic_regression": {"count": 50, "length": 400},
     "pagerank": {"pages": 120, "links": 1000},
@@ -25,6 +26,7 @@ SMALL = {
 }
 STEPS = {
     "als": "sweep",
+    "heat": "warmed",
     "kmeans": "improve",
     "logistic_regression": "step",
     "pagerank": "ranked",

@@ -4,6 +4,7 @@ import itertools
 import logging
 import re
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -91,6 +92,36 @@ def gradient(a, b):
     return [loss, *tape.gradient(loss, [a, b])]
 
 
+def heat(a):
+    """Each place becomes the mean of its neighbours; the border stays at zero."""
+    for _ in tf.range(2):
+        a = tf.pad((a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]) / 4, [[1, 1], [1, 1]])
+    return a
+
+
+def around(a):
+    """As on a torus, with what is far apart as well."""
+    near = sum(tf.roll(a, [down, right], [0, 1]) for down in (-1, 0, 1) for right in (-1, 0, 1))
+    return tf.tanh(near) + tf.roll(a, 5, 0) * tf.roll(a, [1, -7], [1, 1]), tf.reduce_sum(near, 0)
+
+
+def pieces(a):
+    joined = tf.concat([a[:2], a[2:4]], 1), tf.concat([a, 2 * a], 0)
+    return *joined, tf.concat([a[3:], a[:3]], 0), tf.reverse(a, [0]), a[:-1:2] - a[1::2]
+
+
+def convolved(a, b):
+    """Windows that move over an image, with padding and without, and the way back."""
+    with tf.GradientTape() as tape:
+        tape.watch([a, b])
+        filters = tf.reshape(b[:3, :3], [3, 3, 1, 1])
+        image = tf.nn.conv2d(a[None, :, :, None], filters, 1, "SAME")
+        image = tf.nn.max_pool2d(tf.tanh(image), 2, 2, "VALID")
+        image = tf.nn.depthwise_conv2d(image, tf.tile(filters, [1, 1, 1, 2]), [1] * 4, [[0, 0], [2, 1], [1, 1], [0, 0]])
+        loss = tf.reduce_mean(image**2) + tf.reduce_mean(tf.nn.avg_pool2d(image, 2, 1, "VALID"))
+    return [image, loss, *tape.gradient(loss, [a, b])]
+
+
 PROGRAMS = {
     product: [normal(12, 6), normal(6, 18)],
     statistics: [normal(12, 6)],
@@ -104,6 +135,10 @@ PROGRAMS = {
     solved: [normal(12, 6), normal(12, 6)],
     strips: [normal(12, 6)],
     gradient: [normal(12, 6), normal(18, 6)],
+    heat: [normal(12, 6)],
+    around: [normal(12, 6)],
+    pieces: [normal(12, 6)],
+    convolved: [normal(12, 18), normal(6, 6)],
 }
 
 
@@ -141,14 +176,23 @@ def test_dims_are_found(program):
     assert_same(run(program, arrays, 2), tf.function(program)(*map(tf.constant, arrays)))
 
 
+@pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_rows_need_not_come_out_even(program, caplog):
+def test_parts_need_not_come_out_even(program, dim):
     uneven = {12: 13, 6: 9, 18: 17}
     arrays = [normal(*map(uneven.get, array.shape)) for array in PROGRAMS[program]]
+    assert_same(run(program, arrays, 2, (dim,) * len(arrays)), tf.function(program)(*map(tf.constant, arrays)))
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), True], ids=str)
+@pytest.mark.parametrize("program", [heat, around, convolved], ids=lambda program: program.__name__)
+def test_replicas_are_given_what_lies_around_their_parts(program, dims, caplog):
+    arrays = [normal(601, 402), *PROGRAMS[program][1:]]
+    given = dims if dims is True else (*dims, *(None,) * (len(arrays) - 1))
     with caplog.at_level(logging.INFO, "autodist"):
-        found = run(program, arrays, 2)
+        found = run(program, arrays, 3, given)
     assert_same(found, tf.function(program)(*map(tf.constant, arrays)))
-    assert ("replicas have parts of `" in caplog.text) == (program is not until)
+    assert "replicas have parts of `a`" in caplog.text
 
 
 def forces(a):
@@ -167,6 +211,55 @@ def test_an_array_that_meets_itself_is_shared_if_that_saves_more_than_it_sends(p
     expected = tf.function(program)(*arrays)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * float(tf.reduce_max(tf.abs(expected))))
     assert ("replicas have parts of `a`" in caplog.text) == (program is forces), caplog.text
+
+
+def segmenter():
+    """A net that shrinks an image and makes it large again, in both ways in which Keras does."""
+    layers = keras.layers
+    images = keras.Input((24, 20, 3))
+
+    def block(x, channels):
+        return layers.ReLU()(layers.BatchNormalization()(layers.Conv2D(channels, 3, padding="same")(x)))
+
+    fine = block(images, 4)
+    middle = block(layers.MaxPool2D()(fine), 6)
+    coarse = block(layers.AveragePooling2D(2)(middle), 8)
+    up = block(layers.Concatenate()([layers.Conv2DTranspose(6, 3, 2, padding="same")(coarse), middle]), 6)
+    up = block(layers.Concatenate()([layers.UpSampling2D()(up), fine]), 4)
+    return keras.Model(images, layers.Conv2D(2, 1)(up))
+
+
+@pytest.mark.parametrize("dims", [(1, 1), (2, 2), (1, None)], ids=str)
+def test_a_net_trains_on_parts_of_one_image(dims):
+    image = normal(1, 24, 20, 3)
+    labels = (image[..., 0] > 0).astype(np.int32)
+
+    def trained(make):
+        keras.utils.set_random_seed(0)
+        model, optimizer = segmenter(), keras.optimizers.SGD(0.1, momentum=0.9)
+        optimizer.build(model.trainable_variables)
+        loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+        @make
+        def step(images, labels):
+            with tf.GradientTape() as tape:
+                loss = loss_of(labels, model(images, training=True))
+            optimizer.apply_gradients(
+                zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
+            )
+            return loss
+
+        before = [variable.numpy() for variable in model.variables]
+        losses = [float(step(image, labels)) for _ in range(3)]
+        after = [variable.numpy() for variable in model.variables]
+        assert all(np.abs(one - other).max() > 0 for one, other in zip(before, after, strict=True))
+        return losses, after
+
+    with autodist.scope(ResourceSpec.local(cpus=2)):
+        found = trained(autodist.function(arrays=dims))
+    expected = trained(tf.function)
+    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_variables_are_kept_whole_and_trained_alike():
@@ -199,8 +292,8 @@ def test_variables_are_kept_whole_and_trained_alike():
 @pytest.mark.parametrize(
     ("program", "arrays", "said"),
     [
-        (lambda a: tf.reduce_sum(a), [np.float32(3)], "a large argument needs 2 rows, or a dim that 2 divides"),
-        (lambda a: tf.reduce_sum(a), [normal(1, 3)], r"given: `a` of shape \(1, 3\)"),
+        (lambda a: tf.reduce_sum(a), [np.float32(3)], "a large argument needs a dim of at least 2"),
+        (lambda a: tf.reduce_sum(a), [normal(1, 1)], r"given: `a` of shape \(1, 1\)"),
         (lambda a: tf.linalg.svd(a)[0], [normal(8, 4)], "an operation that can be cut along it"),
         (lambda: tf.zeros(3), [], "it takes no arrays"),
     ],
@@ -216,7 +309,7 @@ def test_what_can_not_be_cut_runs_whole_and_says_so(program, arrays, said, caplo
     ("dims", "arrays", "said"),
     [
         ((2,), [normal(4, 6)], r"2 for `a` of shape \(4, 6\), allowed: 0 or 1 or None, for 2 replicas"),
-        ((1,), [normal(4, 3)], r"1 for `a` of shape \(4, 3\), allowed: 0 or None"),
+        ((1,), [normal(4, 1)], r"1 for `a` of shape \(4, 1\), allowed: 0 or None"),
         ((0, 0), [normal(4, 3)], "2 entries, allowed: 1, one for each array"),
         (True, [normal(4, 3).view(LocalArray)], "is given this worker's part of them"),
     ],

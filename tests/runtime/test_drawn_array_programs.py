@@ -116,7 +116,7 @@ def drawn(seed):
     numbers, replicas = np.random.default_rng(seed), chosen.choice([2, 2, 3])
     shapes = [[chosen.choice(SIZES[:4]), chosen.choice(SIZES)] for _ in range(chosen.choice([1, 2, 2, 3]))]
     arrays = [numbers.normal(size=shape).astype(np.float32) for shape in shapes]
-    fitting = [[*(d for d in range(2) if shape[d] % replicas == 0), None] for shape in shapes]
+    fitting = [[*(d for d in range(2) if shape[d] >= replicas), None] for shape in shapes]
     dims = tuple(chosen.choice(found) for found in fitting)
     steps, begun = chosen.randrange(2, 12), chosen.getstate()
 

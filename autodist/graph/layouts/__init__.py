@@ -1,6 +1,6 @@
 """How the replicas of a step share each of its tensors, by what operators do."""
 
-from autodist.graph.layouts._argument_layouts import ArgumentLayouts, Dims, cut_arguments, sent_by_rows, sent_bytes
+from autodist.graph.layouts._argument_layouts import ArgumentLayouts, Dims, cut_arguments, sent_bytes
 from autodist.graph.layouts._base import (
     WHOLE,
     Cut,
@@ -11,6 +11,7 @@ from autodist.graph.layouts._base import (
     Partial,
     Rows,
     Shape,
+    Stretch,
     Tile,
     Whole,
     bounds_of_part,
@@ -21,6 +22,7 @@ from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
 from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._made_of_others import can_be_made_of_others, made_of_others, with_reads
 from autodist.graph.layouts._part_changes import PartChange
+from autodist.graph.layouts._places import Bounds, common, from_others, within
 from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes import Inference, StepShapes
 from autodist.graph.layouts._shapes_of import unlike_for
@@ -32,6 +34,7 @@ __all__ = [
     "WHOLE",
     "ArgumentLayouts",
     "BatchPlan",
+    "Bounds",
     "Cut",
     "Dim",
     "Dims",
@@ -49,22 +52,25 @@ __all__ = [
     "Rows",
     "Shape",
     "StepShapes",
+    "Stretch",
     "Tile",
     "TiledVariables",
     "Way",
     "Whole",
     "bounds_of_part",
     "can_be_made_of_others",
+    "common",
     "computed_whole",
     "cut_arguments",
     "exchanged_in",
     "factor_of",
+    "from_others",
     "made_of_others",
     "plan_batch",
-    "sent_by_rows",
     "sent_bytes",
     "step_for_tiles",
     "tile_exchanges",
     "unlike_for",
     "with_reads",
+    "within",
 ]

@@ -58,7 +58,7 @@ def cut_arguments(
 ) -> ArgumentLayouts | None:
     """Find how to cut the arguments of an array program.
 
-    What is large is cut, along any dim that the number of replicas divides. Everything else follows from that.
+    What is large is cut, along any dim that is at least as long as there are replicas. The rest follows from that.
 
     Args:
         graph: The program, with the shapes of its arguments.
@@ -79,19 +79,6 @@ def cut_arguments(
     return _Search(graph, parts, hosts, choices).found() if any(dims != [()] for dims in choices) else None
 
 
-def sent_by_rows(graph: TrainingGraph, hosts: int) -> float | None:
-    """Bytes that all hosts send each other in a call of a program whose inputs are split by rows.
-
-    Returns:
-        None if nothing would be computed in parts by it, or there is something that can't be shared.
-    """
-    try:
-        plan = plan_batch(graph)
-    except NoPlanError:
-        return None
-    return sent_bytes(graph, plan, hosts) if _is_in_parts(plan) else None
-
-
 def _is_in_parts(plan: BatchPlan) -> bool:
     """Whether replicas compute anything of their parts alone."""
     return any(not way.is_whole for name, ways in plan.ways.items() if plan.inputs[name] for way in ways)
@@ -107,7 +94,7 @@ def _choices(graph: TrainingGraph, given: StepInput, parts: int) -> list[tuple[i
     largest = max(map(_bytes, graph.inputs))
     if _bytes(given) * _SMALL < largest or not graph.analysis.consumers.get(node_of(given.tensor)):
         return [()]
-    return [(d,) for d, size in enumerate(given.shape or ()) if size and size % parts == 0 and size > 1] or [()]
+    return [(d,) for d, size in enumerate(given.shape or ()) if size and size >= parts and size > 1] or [()]
 
 
 def _bytes(given: StepInput) -> int:

@@ -81,11 +81,29 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """Each replica has the places of a dim of fixed length that its work needs: its own part, and some around it.
+
+    Work is never shared in this way, only given: windows that move over an image need the rows around a part.
+
+    Attributes:
+        dim: The dim.
+        length: Its length.
+        bounds: By replica, the first place and the one after the last. Places before the first of the dim, and behind
+            its last, are those at its other end.
+    """
+
+    dim: int
+    length: int
+    bounds: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class Own:
     """Each replica has what belongs to its rows: a list of tensors of which no other replica can have a part."""
 
 
-Layout: TypeAlias = Whole | Cut | Tile | Partial | Own
+Layout: TypeAlias = Whole | Cut | Tile | Stretch | Partial | Own
 
 WHOLE = Whole()
 OWN = Own()

@@ -8,7 +8,8 @@ from math import prod
 from typing import Any
 
 from autodist.graph._graph_def import itemsize, tensor_name
-from autodist.graph.layouts._base import Dim, Layout, Multiple, Partial, Tile, Whole
+from autodist.graph.layouts._base import Dim, Layout, Multiple, Partial, Stretch, Tile, Whole
+from autodist.graph.layouts._places import count_from_others
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._way import Way
@@ -97,6 +98,11 @@ class BatchPlan:
                         met.add((exchange.tensor, exchange.target))
         return True
 
+    def stretches_of(self, tensor: str) -> tuple[Stretch, ...]:
+        """The places that replicas need around their parts of a tensor, by use; one exchange gives them all."""
+        found = (one.target for one in self.exchanges.get(tensor, ()) if isinstance(one.source, Tile))
+        return tuple(target for target in found if isinstance(target, Stretch))
+
     def bytes_of(self, tensor: str, batch_size: int) -> int:
         """Bytes of a tensor for a number of examples, as far as its dims are known."""
         return size_bytes(self.shapes.shape(tensor) or (), self.dtypes[tensor], batch_size)
@@ -109,6 +115,17 @@ class BatchPlan:
 def size_bytes(shape: Sequence[Dim], dtype: str, batch_size: int) -> int:
     """Bytes of a tensor of this shape and element type, as far as its dims are known."""
     return prod(lengths_of(shape, batch_size)) * itemsize(dtype)
+
+
+def neighbours_bytes(stretches: Sequence[Stretch], whole: float) -> float:
+    """The bytes that replicas send each other for stretches, divided by the number of borders between their parts.
+
+    Args:
+        stretches: The places that each replica needs of a tensor; it has its part.
+        whole: The bytes of the whole tensor.
+    """
+    borders = max(1, len(stretches[0].bounds) - 1)
+    return whole / max(1, stretches[0].length) * count_from_others(stretches) / borders
 
 
 def lengths_of(shape: Sequence[Dim], batch_size: int) -> tuple[int, ...]:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from autodist.graph._graph_def import node_of
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph.layouts._base import Partial, Whole
-from autodist.graph.layouts._batch_plan import BatchPlan, Exchange
+from autodist.graph.layouts._base import Partial, Stretch, Whole
+from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, neighbours_bytes
 
-_ROUNDS = {"gathered": 1, "added up": 2, "added up by rows": 1}
+_ROUNDS = {"gathered": 1, "added up": 2, "added up by rows": 1, "given to neighbours": 1}
 """By kind of exchange, how often the bytes of a tensor pass through a host, except its own part of them."""
 
 
@@ -24,8 +24,10 @@ class Exchanged:
         node: The node that computes it.
         op: The type of that node.
         line: The user's ``file:line``; empty where it is not known.
-        how: ``gathered``, ``added up``, or ``added up by rows``, each replica getting the sum of its own.
-        size_bytes: Bytes of the tensor for the whole batch.
+        how: ``gathered``, ``added up``, ``added up by rows``, each replica getting the sum of its own, or ``given
+            to neighbours``, each replica getting what it needs around its part.
+        size_bytes: Bytes of the tensor for the whole batch; of one that is given to neighbours, the bytes that are
+            sent over a border between two replicas.
 
     Example:
         >>> Exchanged("tower/dense/BiasAdd", "BiasAdd", "train.py:31", "gathered", 4_000_000).sent_bytes(4)
@@ -85,6 +87,11 @@ def _found(graph: TrainingGraph, plan: BatchPlan) -> Iterator[Exchanged]:
                 continue
             name = node_of(tensor)
             size = plan.bytes_of(tensor, graph.batch_size or graph.fixed_rows or 0) * _copies(exchange, plan)
+            if isinstance(exchange.target, Stretch):
+                stretches = plan.stretches_of(tensor)
+                if exchange.target != stretches[0]:
+                    continue  # all stretches of a tensor are one exchange
+                size = round(neighbours_bytes(stretches, size))
             yield Exchanged(name, nodes[name].op, graph.lines.get(name, ""), _kind(exchange), size)
 
 
@@ -95,6 +102,8 @@ def _copies(exchange: Exchange, plan: BatchPlan) -> int:
 
 
 def _kind(exchange: Exchange) -> str:
+    if isinstance(exchange.target, Stretch):
+        return "given to neighbours"
     if exchange.source != Partial():
         return "gathered"
     return "added up" if isinstance(exchange.target, Whole) else "added up by rows"

@@ -20,12 +20,16 @@ class PartChange:
     """Differences between a node and one of its parts.
 
     Attributes:
-        attributes: Names and values of attributes: whole numbers, or lists of them.
+        attributes: Names and values of attributes: texts, whole numbers, or lists of them.
         constants: Positions of constant inputs, each with its shape and its entries.
+        padded: Positions of inputs, each with the zeros before and behind it along each dim.
+        cropped: By dim, how many places are cut off before and behind the first result.
     """
 
-    attributes: tuple[tuple[str, int | tuple[int, ...]], ...] = ()
+    attributes: tuple[tuple[str, str | int | tuple[int, ...]], ...] = ()
     constants: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...] = ()
+    padded: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
+    cropped: tuple[tuple[int, int], ...] = ()
 
 
 def changes_of_parts(node: Any, cases: Sequence[Inference], along: AlongTiles) -> tuple[PartChange, ...] | None:
@@ -47,12 +51,15 @@ def changes_of_parts(node: Any, cases: Sequence[Inference], along: AlongTiles) -
 
 def _of_case(node: Any, case: Inference, along: AlongTiles) -> tuple[PartChange, ...] | None:
     changes = list(_changes(node, case, along))
-    if not all(isinstance(value, int | tuple) for change in changes for value in change.attributes.values()):
+    if not all(isinstance(value, str | int | tuple) for change in changes for value in change.attributes.values()):
         return None
     before = {k: case.numbers(data_inputs(node)[k]) for change in changes for k in change.constants}
     if any(value is None or value.dtype.kind not in "iu" for value in before.values()):
         return None
-    found = tuple(PartChange(_attributes(change), tuple(_constants(change, before))) for change in changes)
+    found = tuple(
+        PartChange(_attributes(change), tuple(_constants(change, before)), tuple(change.padded.items()), change.cropped)
+        for change in changes
+    )
     return found if found != (PartChange(),) * len(found) else ()
 
 
@@ -67,9 +74,9 @@ def _changes(node: Any, case: Inference, along: AlongTiles) -> Iterator[Change]:
         yield adapt(signature, expression, {**whole, along.index: bounds_of_part(length, along.parts, part)})
 
 
-def _attributes(change: Change) -> tuple[tuple[str, int | tuple[int, ...]], ...]:
+def _attributes(change: Change) -> tuple[tuple[str, str | int | tuple[int, ...]], ...]:
     pairs = change.attributes.items()
-    return tuple((name, value) for name, value in pairs if isinstance(value, int | tuple))
+    return tuple((name, value) for name, value in pairs if isinstance(value, str | int | tuple))
 
 
 def _constants(

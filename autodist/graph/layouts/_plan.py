@@ -26,7 +26,18 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import StepAnalysis
-from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Partial, Tile, Whole, is_scattered
+from autodist.graph.layouts._base import (
+    WHOLE,
+    Cut,
+    Layout,
+    Multiple,
+    Own,
+    Partial,
+    Stretch,
+    Tile,
+    Whole,
+    is_scattered,
+)
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError, asks_for_sizes
 from autodist.graph.layouts._exchanged_so_far import ExchangedSoFar
 from autodist.graph.layouts._looked_up import LookedUp
@@ -308,7 +319,8 @@ class _Planner:
     def _steps(self, tensor: str, source: Layout, target: Layout, wanted: dict[Layout, None]) -> Iterator[Exchange]:
         """The exchanges that bring a tensor from one layout to another, perhaps by the whole tensor."""
         is_padded = isinstance(source, Tile) and target == Partial() and WHOLE not in wanted
-        is_direct = isinstance(source, Whole) or isinstance(target, Whole) or is_padded
+        is_near = isinstance(target, Stretch) and source == Tile(target.dim) and WHOLE not in wanted
+        is_direct = isinstance(source, Whole) or isinstance(target, Whole) or is_padded or is_near
         if is_direct or (source == Partial() and is_scattered(target) and WHOLE not in wanted):
             yield self._exchange(tensor, source, target)
         else:

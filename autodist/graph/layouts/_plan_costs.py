@@ -14,13 +14,15 @@ from autodist.graph.layouts._base import (
     Layout,
     Own,
     Partial,
+    Stretch,
     Tile,
     Whole,
     is_scattered,
 )
-from autodist.graph.layouts._batch_plan import lengths_of, size_bytes
+from autodist.graph.layouts._batch_plan import lengths_of, neighbours_bytes, size_bytes
 from autodist.graph.layouts._exchanged_so_far import ExchangedSoFar
 from autodist.graph.layouts._gradients_wanted import gradients_wanted
+from autodist.graph.layouts._places import is_covered
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._way import Way
@@ -107,7 +109,15 @@ class PlanCosts:
 
     def once(self, tensor: str, source: Layout, target: Layout) -> float:
         """Bytes that are sent to bring a tensor from one layout to another."""
-        return self.times_sent(tensor, target) if source == Partial() else self.bytes(tensor) + LATENCY_BYTES
+        if source == Partial():
+            return self.times_sent(tensor, target)
+        is_near = isinstance(target, Stretch) and source == Tile(target.dim)
+        return self._of_neighbours(tensor, target) if is_near else self.bytes(tensor) + LATENCY_BYTES
+
+    def _of_neighbours(self, tensor: str, stretch: Layout) -> float:
+        """Bytes that replicas send to their neighbours."""
+        assert isinstance(stretch, Stretch)
+        return neighbours_bytes([stretch], self.bytes(tensor)) + LATENCY_BYTES
 
     def times_sent(self, tensor: str, target: Layout) -> float:
         """Bytes that are sent to put the parts of a sum together, all of them or each replica's rows."""
@@ -144,9 +154,16 @@ class PlanCosts:
             return 0
         if isinstance(target, Partial) or isinstance(source, Own):
             return float("inf")
-        if isinstance(target, Cut | Tile) and self._exchanged.has(tensor, WHOLE):
+        if isinstance(target, Cut | Tile | Stretch) and self._exchanged.has(tensor, WHOLE):
+            return 0
+        if isinstance(target, Stretch) and self._is_within(tensor, target):
             return 0
         return self.once(tensor, source, target)
+
+    def _is_within(self, tensor: str, target: Stretch) -> bool:
+        """Whether replicas get these places of a tensor for other nodes."""
+        others = [to for to in self._exchanged.of(tensor) if isinstance(to, Stretch) and to.dim == target.dim]
+        return bool(others) and is_covered(target, others)
 
     def _settled(self, tensor: str, layout: Layout) -> float:
         """Bytes that are sent later, to bring the gradient of a variable into the layout in which it is wanted."""

@@ -15,6 +15,7 @@ from autodist.graph.layouts._flows import is_flow
 from autodist.graph.layouts._meaning import Along, AlongTiles, Meaning, meaning_of
 from autodist.graph.layouts._part_changes import changes_of_parts
 from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._stretches import stretched
 from autodist.graph.layouts._way import Entry, Way, entries_at, local_entry, part_entry
 from autodist.graph.operators import Kind, Linearity, RangeUse, Reducer, is_kind, meaning
 
@@ -68,14 +69,26 @@ class Ways:
         for position, layout in enumerate(layouts):
             if not isinstance(layout, Cut | Tile):
                 continue
-            for along in () if meaning is None else self._indices(meaning, position, layout):
-                if meaning is not None and along not in seen:
-                    seen.add(along)
-                    yield from self._along(node, meaning, along)
+            if meaning is not None:
+                yield from self._by_input(node, meaning, position, layout, seen)
             if isinstance(layout, Cut):
                 yield from self._in_ranges(node, position, layout)
         if any(isinstance(layout, Partial) for layout in layouts):
             yield from self._of_parts(node, layouts)
+
+    def _by_input(
+        self, node: Any, meaning: Meaning, position: int, layout: Cut | Tile, seen: set[Along | AlongTiles]
+    ) -> Iterator[Way]:
+        """The ways that one input suggests, which others have not."""
+        is_found = False
+        for along in self._indices(meaning, position, layout):
+            ways = list(self._along(node, meaning, along)) if along not in seen else []
+            is_found = is_found or along in seen or bool(ways)
+            seen.update([along] if ways else [])
+            yield from ways
+        if not is_found and isinstance(layout, Tile):
+            way = self._in_stretches(node, meaning, position, layout, seen)
+            yield from [] if way is None else [way]
 
     def _indices(self, meaning: Meaning, position: int, layout: Cut | Tile) -> tuple[Along | AlongTiles, ...]:
         """The indices that an input which is shared like this is cut along."""
@@ -165,6 +178,21 @@ class Ways:
         if outputs is not None and local is not None:
             is_open = "shape" in node.attr and not local
             yield Way(tuple(inputs), outputs, tuple(local.items()), open_shape=is_open, changes=changes, masks=masks)
+
+    def _in_stretches(
+        self, node: Any, meaning: Meaning, position: int, tile: Tile, seen: set[Along | AlongTiles]
+    ) -> Way | None:
+        """The way for which replicas may need more of an input than their part; None if there is none."""
+        found = stretched(node, self._shapes, position, tile, self._parts)
+        along = None if found is None else AlongTiles(found.index, self._parts)
+        if found is None or along is None or along in seen:
+            return None
+        seen.add(along)
+        changes = changes_of_parts(node, self._shapes.cases, along)
+        local = self._lengths(node, meaning, along)
+        if changes is None or local is None:
+            return None
+        return Way(found.inputs, found.outputs, tuple(local.items()), changes=changes)
 
     def _outputs(self, node: Any, meaning: Meaning, along: Along | AlongTiles) -> tuple[Layout, ...] | None:
         if along.index in meaning.reduced:

@@ -55,10 +55,12 @@ class Affine:
     Attributes:
         terms: Indices by name, each with its factor.
         offset: The constant.
+        around: Whether places beyond an end of the dim are those at its other end.
     """
 
     terms: tuple[tuple[str, int], ...] = ()
     offset: int = 0
+    around: bool = False
 
     @classmethod
     def of(cls, index: str, factor: int = 1) -> Affine:
@@ -67,8 +69,8 @@ class Affine:
 
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
-            return Affine(self.terms, self.offset + other)
-        return Affine(self.terms + other.terms, self.offset + other.offset)
+            return Affine(self.terms, self.offset + other, self.around)
+        return Affine(self.terms + other.terms, self.offset + other.offset, self.around or other.around)
 
     def __sub__(self, other: int) -> Affine:
         return self + -other
@@ -226,10 +228,15 @@ class Change:
     Attributes:
         attributes: By name, other values: texts, whole numbers, lists of these; None leaves the sizes of a shape open.
         constants: By position, the values of other constant inputs.
+        padded: By position of an input, by dim, how many zeros are put before and behind it.
+        cropped: By dim, how many places are cut off before and behind the first result, of which the tile makes more.
+            The lengths that it is given are longer by them.
     """
 
     attributes: Mapping[str, str | int | tuple[int, ...] | None] = field(default_factory=lambda: MappingProxyType({}))
     constants: Mapping[int, Any] = field(default_factory=lambda: MappingProxyType({}))
+    padded: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=lambda: MappingProxyType({}))
+    cropped: tuple[tuple[int, int], ...] = ()
 
 
 class Elements(Protocol):

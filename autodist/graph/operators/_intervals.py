@@ -126,11 +126,19 @@ def is_cut(place: Affine, expression: Expression, ranges: Ranges) -> bool:
 
 
 def region(access: Access, shape: tuple[int, ...], expression: Expression, ranges: Ranges) -> Region:
-    """The part of a tensor that a tile is given; what lies beyond the tensor is padding, and left out."""
+    """The part of a tensor that a tile is given; what lies beyond the tensor is padding, and left out.
+
+    Along a dim that goes :attr:`Affine.around` it stays: these are places at the other end.
+    """
     return tuple(
-        _clipped(span(place, ranges), size) if place is not None and is_cut(place, expression, ranges) else None
+        _reached(place, size, ranges) if place is not None and is_cut(place, expression, ranges) else None
         for place, size in zip(access.dims, shape, strict=True)
     )
+
+
+def _reached(place: Affine, size: int, ranges: Ranges) -> tuple[int, int]:
+    found = span(place, ranges)
+    return found if place.around else _clipped(found, size)
 
 
 def _clipped(places: tuple[int, int], size: int) -> tuple[int, int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from autodist.graph.operators._base import (
     WHOLE,
     Access,
@@ -21,7 +23,7 @@ from autodist.graph.operators._base import (
 from autodist.graph.operators._intervals import is_cut, span
 from autodist.graph.operators._kinds import Kind, Linearity, Passes, RangeUse
 from autodist.graph.operators._reshape import reshaped
-from autodist.graph.operators._strided import strided, strided_back, strided_tile
+from autodist.graph.operators._strided import strided, strided_back, strided_back_tile, strided_tile
 from autodist.graph.operators._whole_numbers import concatenated, side_by_side, sliced, strided_numbers
 
 
@@ -81,17 +83,22 @@ def _squeezed_tile(signature: Signature, expression: Expression, ranges: Ranges)
 
 
 def _concatenated(signature: Signature) -> Expression | None:
-    """Cut along any dim but that of the concatenation."""
+    """Along the dim of the concatenation, a tile may have elements of some inputs only."""
     count = len(signature.inputs) - 1
     found, axis = _result(signature), signature.numbers(count)
     if found is None or axis is None:
         return None
     names, shape = found
     place = axis[0] % len(names)
-    taken = Access.by(*(None if d == place else name for d, name in enumerate(names)))
-    return Expression(
-        _sizes(names, shape), (Access.by(*names),), (*(taken,) * count, WHOLE), {}, frozenset({names[place]})
-    )
+    lengths = [given[place] if given is not None else None for given in signature.inputs[:count]]
+    taken: list[Operand] = []
+    begin = 0
+    for length in lengths:
+        own = None if None in lengths else Affine.of(names[place]) - begin
+        taken.append(Access(tuple(own if d == place else Affine.of(name) for d, name in enumerate(names))))
+        begin += length or 0
+    joined = frozenset({names[place]} if None in lengths else ())
+    return Expression(_sizes(names, shape), (Access.by(*names),), (*taken, WHOLE), {}, joined)
 
 
 def _packed(signature: Signature) -> Expression | None:
@@ -234,12 +241,30 @@ def _turned(signature: Signature) -> Expression | None:
 
 
 def _rolled(signature: Signature) -> Expression | None:
-    shape, axes = signature.inputs[0], signature.numbers(2)
+    shape, shifts, axes = signature.inputs[0], signature.numbers(1), signature.numbers(2)
     if shape is None or axes is None:
         return None
     names = _names(len(shape))
-    joined = frozenset(names[axis % len(shape)] for axis in axes)
-    return Expression(_sizes(names, shape), (Access.by(*names),), (Access.by(*names), WHOLE, WHOLE), {}, joined)
+    taken = [Affine.of(name) for name in names]
+    joined: set[str] = set()
+    for k, axis in enumerate(axes):
+        d = axis % len(shape)
+        if shifts is None or shape[d] is None:
+            joined.add(names[d])
+        else:
+            taken[d] = Affine(taken[d].terms, taken[d].offset - shifts[k], around=True)
+    given = Access(tuple(taken))
+    return Expression(_sizes(names, shape), (Access.by(*names),), (given, WHOLE, WHOLE), {}, frozenset(joined))
+
+
+def _rolled_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
+    """A tile is given the elements that it has after the roll."""
+    operand, shape, shifts = expression.inputs[0], signature.inputs[0], signature.constant(1)
+    assert isinstance(operand, Access)
+    assert shape is not None
+    axes = (axis % len(shape) for axis in signature.numbers(2) or ())
+    is_kept = [not is_cut(operand.dims[d] or Affine(), expression, ranges) for d in axes]
+    return Change(constants={1: np.reshape(np.where(is_kept, np.reshape(shifts, [-1]), 0), np.shape(shifts))})
 
 
 def _sequences(signature: Signature) -> Expression | None:
@@ -300,7 +325,7 @@ OPERATORS = (
     _move("SplitV", _split, picks=True),
     _move("Slice", _sliced, adapt=_from_begin, picks=True, range_use=RangeUse.SLICES, numbers=sliced),
     _move("StridedSlice", strided, adapt=strided_tile, picks=True, range_use=RangeUse.STRIDES, numbers=strided_numbers),
-    _move("StridedSliceGrad", strided_back, linearity=None),
+    _move("StridedSliceGrad", strided_back, adapt=strided_back_tile, linearity=None),
     _move("Pad", _padded, adapt=_padded_tile),
     _move("PadV2", _padded, adapt=_padded_tile, linearity=None),
     _move("MirrorPad", _padded, adapt=_padded_tile, needs_rows=True),
@@ -308,7 +333,7 @@ OPERATORS = (
     _move("BroadcastTo", _broadcast, creates=True),
     _move("Fill", _filled, linearity=None, creates=True),
     _move("ReverseV2", _turned, passes=Passes.ORDER),
-    _move("Roll", _rolled, passes=Passes.ORDER),
+    _move("Roll", _rolled, adapt=_rolled_tile, passes=Passes.ORDER),
     _move("ReverseSequence", _sequences),
     _move("SpaceToDepth", _in_blocks),
     _move("DepthToSpace", _out_of_blocks),

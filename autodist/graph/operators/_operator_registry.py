@@ -14,6 +14,7 @@ from autodist.graph.operators import (
     _convolutions,
     _elementwise,
     _others,
+    _pooling,
     _reductions,
 )
 from autodist.graph.operators import (
@@ -53,7 +54,17 @@ ENTRY_POINT_GROUP = "autodist.operators"
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {
         found.name: found
-        for module in (_elementwise, _reductions, _products, _convolutions, _moving, _lookups, _by_row, _others)
+        for module in (
+            _elementwise,
+            _reductions,
+            _products,
+            _convolutions,
+            _pooling,
+            _moving,
+            _lookups,
+            _by_row,
+            _others,
+        )
         for found in module.OPERATORS
     }
 )

@@ -64,7 +64,7 @@ def _first(signature: Signature, at: int, begin: tuple[int, ...], strides: tuple
 
 
 def strided_back(signature: Signature) -> Expression | None:
-    """``StridedSliceGrad``: a slice in its place among zeros; cut along the dims that were taken whole."""
+    """``StridedSliceGrad``: a slice in its place among zeros; not cut along dims of which it has every second place."""
     shape, given = signature.outputs[0], signature.inputs[4]
     bounds = [signature.numbers(k) for k in (1, 3)]
     if shape is None or given is None or None in bounds:
@@ -86,12 +86,34 @@ def strided_back(signature: Signature) -> Expression | None:
         if kind == "picked":
             joined.add(name)
             continue
-        is_kept = at is None or (size is not None and strides[at] == 1 and given[len(taken)] == size)
-        taken.append(Affine.of(name) if is_kept else None)
-        joined.update(() if is_kept else (name,))
+        first = 0 if at is None else _first(signature, at, begin, strides, size) if strides[at] == 1 else None
+        taken.append(None if first is None else Affine.of(name) - first)
+        joined.update((name,) if first is None else ())
     lengths = Lengths(tuple(made))
     inputs = (lengths, WHOLE, WHOLE, WHOLE, Access(tuple(taken)))
     return Expression(dict(zip(names, shape, strict=True)), (Access(tuple(made)),), inputs, {}, frozenset(joined))
+
+
+def strided_back_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
+    """Along the dim that is cut, a tile is given its part of the slice, perhaps nothing, and zeros lie around that."""
+    operand, given = expression.inputs[4], signature.inputs[4]
+    assert isinstance(operand, Access)
+    assert given is not None
+    entries = _entries(signature, len(signature.numbers(1) or ()), len(expression.sizes)) or []
+    begin, end = signature.constant(1).copy(), signature.constant(2).copy()
+    masks = {name: signature.number(name) for name in ("begin_mask", "end_mask")}
+    dim = 0
+    for kind, at in entries:
+        if kind == "picked":
+            continue
+        place, size = operand.dims[dim], given[dim] or 0
+        dim += 1
+        if at is None or place is None or not is_cut(place, expression, ranges):
+            continue
+        low, high = span(place, ranges)
+        begin[at], end[at] = (min(max(0, bound), size) - low for bound in (low, high))
+        masks = {name: mask & ~(1 << at) for name, mask in masks.items()}
+    return Change(masks, {1: begin, 2: end})
 
 
 def strided_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:

@@ -110,6 +110,7 @@ def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoin
                 if not carry.joins_all and place.members is None:
                     sizes.setdefault(carrier, {})[message] = sum(_size_bytes(point) or 0 for point in together)
         inputs |= _scattered(nodes, f"autodist/reduce_scatter/{label}", points, carry, place)
+        inputs |= _passed(nodes, f"autodist/passed/{label}", points, carry, place)
         messages = [p for p in points if p.combine is Combine.CONCAT and p.even]
         if messages:
             inputs |= _gathered(nodes, f"autodist/all_gather/{label}", messages, carry)
@@ -138,6 +139,22 @@ def _scattered(
         for p in points
         if p.scattered is not None
     }
+
+
+def _passed(
+    nodes: NodeList, name: str, points: Iterable[SyncPoint], carry: Communicator, place: CollectivePlace
+) -> dict[str, str]:
+    """The new inputs of the synced nodes of what others pass to this worker."""
+    found: dict[str, str] = {}
+    for point in points:
+        if point.passed is not None:
+            label, dtype = f"{name}/{point.name}", point.dtypes[0]
+            run, given = carry.pass_rows(nodes, label, point.passed, dtype, place)
+            found |= zip(point.synced[len(point.local) :], given, strict=True)
+            # A worker that is given nothing has to send as well.
+            waits = [f"^{node}" for node in run]
+            found[point.synced[0]] = nodes.add("Identity", f"{label}/kept", [point.local[0], *waits], T=dtype)
+    return found
 
 
 def _size_bytes(point: SyncPoint) -> int | None:

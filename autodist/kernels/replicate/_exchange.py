@@ -7,10 +7,11 @@ from typing import Any
 
 from autodist.carriers import Scattered, rows_of
 from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Cut, Exchange, Partial, Tile
+from autodist.graph.layouts import BatchPlan, Cut, Exchange, Partial, Stretch, Tile
 from autodist.graph.operators import Reducer
 from autodist.kernels._base import Combine, Layout
 from autodist.kernels.replicate._batch_rows import BatchRows
+from autodist.kernels.replicate._stretch_exchange import Passing
 from autodist.kernels.replicate._tile_exchange import Point, TileExchanges
 
 _REDUCTIONS = {Reducer.MAX: "Max", Reducer.MIN: "Min", Reducer.ALL: "All", Reducer.ANY: "Any"}
@@ -26,10 +27,18 @@ class Exchanges:
         layout: This worker among all.
         rows: Where each replica's rows lie.
         point: Adds a point of synchronization.
+        passing: Adds a point at which workers pass rows to each other.
     """
 
     def __init__(
-        self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, rows: BatchRows, point: Point
+        self,
+        nodes: dict[str, Any],
+        plan: BatchPlan,
+        out: NodeList,
+        layout: Layout,
+        rows: BatchRows,
+        point: Point,
+        passing: Passing,
     ) -> None:
         self._nodes = nodes
         self._plan = plan
@@ -37,7 +46,7 @@ class Exchanges:
         self._layout = layout
         self._rows = rows
         self._point = point
-        self._tiles = TileExchanges(nodes, plan, out, layout, point)
+        self._tiles = TileExchanges(nodes, plan, out, layout, point, passing)
         self._cuts: dict[str, list[Cut]] = {}
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
@@ -48,7 +57,7 @@ class Exchanges:
             values: The tensors of the layout before.
         """
         tensor, source, target = exchange.tensor, exchange.source, exchange.target
-        if isinstance(source, Tile) or isinstance(target, Tile):
+        if isinstance(source, Tile) or isinstance(target, Tile | Stretch):
             return self._tiles.made(exchange, values)
         if isinstance(source, Cut):
             return [self._gathered(tensor, source, values)]

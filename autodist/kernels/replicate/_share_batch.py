@@ -8,12 +8,10 @@ meet.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from autodist.carriers import Scattered
 from autodist.graph import (
     GraphEditor,
     NodeList,
@@ -32,6 +30,7 @@ from autodist.graph.layouts import (
     Layout,
     Part,
     Partial,
+    Stretch,
     Tile,
     Way,
     Whole,
@@ -54,6 +53,7 @@ from autodist.kernels.replicate._masked_rows import MaskedRows
 from autodist.kernels.replicate._moments import MomentsOfReplicas
 from autodist.kernels.replicate._only_rows import only_rows
 from autodist.kernels.replicate._random_seeds import ReplicaSeeds
+from autodist.kernels.replicate._replica_points import ReplicaPoints
 from autodist.kernels.replicate._same_batches import BATCHES, compare_batches
 from autodist.kernels.replicate._shared_gradients import SharedGradients
 
@@ -87,6 +87,7 @@ class _Builder:
         self.out = NodeList(device=self.layout.main_device)
         self.points: list[SyncPoint] = []
         self.groups = None if meetings is None else GroupJoins(meetings, self.out, source.layout, self.points)
+        self.meet = ReplicaPoints(self.out, None if meetings is None else source.layout.members, self.points)
         self.checks: list[str] = []
         self.values: dict[tuple[str, Layout], list[str]] = {}
         self.copies: dict[str, list[str]] = {}
@@ -135,7 +136,7 @@ class _Builder:
         workers = self.source.layout.world_size
         if workers > 1 and self.has_batch:
             local = self.out.identity("autodist/counts", rows, "float32")
-            counts = self._point(ROWS_POINT, Combine.CONCAT, local, "float32", None, is_of_all=True)
+            counts = self.meet.at(ROWS_POINT, Combine.CONCAT, local, "float32", None, is_of_all=True)
         if self.groups is not None:
             counts = self.groups.own_counts(counts, TOTAL)
         total = TOTAL if self.groups is None else GROUP_TOTAL
@@ -143,8 +144,10 @@ class _Builder:
             rows, check = only_rows(self.out, rows, counts, self.graph.fixed_rows)
             self.checks.append(check)
         self.rows = BatchRows(self.out, self.layout, rows, counts, total)
-        self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
-        self.moments = MomentsOfReplicas(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
+        self.exchanges = Exchanges(
+            self.nodes, self.plan, self.out, self.layout, self.rows, self.meet.at, self.meet.passing
+        )
+        self.moments = MomentsOfReplicas(self.nodes, self.plan, self.out, self.layout, self.rows, self.meet.at)
         self.filled = FilledRows(self.nodes, self.plan, self.out, self.layout, self.rows)
         self.masked = MaskedRows(self.nodes, self.plan, self.out, self.layout)
         self.by_counter = CounterBasedRandom(self.nodes, self.out, (self.groups or self.rows).starts)
@@ -154,7 +157,7 @@ class _Builder:
             self.out,
             workers,
             self.rows.total if self.groups is None else self.groups.total,
-            lambda label, local: self._point(label, Combine.SUM, local, "float32", (2,), is_of_all=True),
+            lambda label, local: self.meet.at(label, Combine.SUM, local, "float32", (2,), is_of_all=True),
         )
 
     def _given(self, node: Any, replica: int) -> str:
@@ -284,7 +287,7 @@ class _Builder:
         if way.passes:
             pass_on(copy)
             tensors = tensors[:1]
-        if any(isinstance(layout, Tile) for layout in (*way.inputs, *way.outputs)):
+        if any(isinstance(layout, Tile | Stretch) for layout in (*way.inputs, *way.outputs)):
             copy.attr.pop("_output_shapes", None)  # the shapes of the whole tensors
         if way.open_shape:
             open_rows(copy, self.plan.shapes.shape(node.name) or ())
@@ -303,7 +306,8 @@ class _Builder:
         if way.masks is not None:
             copy.input[way.masks] = self.masked.numbers(node, way, copy.input[way.masks], replica)
         if way.changes:
-            adapt(copy, way.changes[self.layout.first_replica + replica], tensors, self.nodes, self.out)
+            change = way.changes[self.layout.first_replica + replica]
+            name = adapt(copy, change, tensors, way.lengths, self.nodes, self.out)
         copy.input.extend(self._controls(node))
         return name, copy
 
@@ -362,26 +366,6 @@ class _Builder:
         exchanges = self.plan.exchanges.get(tensor, ())
         is_gathered = any(e.source == Cut(0) and isinstance(e.target, Whole) for e in exchanges)
         return self.exchanges.local_rows(tensor) if is_gathered else self._value(tensor, WHOLE)[0]
-
-    # Where workers meet ------------------------------------------------------------------------------------------
-
-    def _point(
-        self,
-        label: str,
-        combine: Combine,
-        local: str,
-        dtype: str,
-        shape: tuple[int | None, ...] | None,
-        scattered: Scattered | None = None,
-        *,
-        is_of_all: bool = False,
-    ) -> str:
-        name = self.out.identity(f"autodist/synced/{label}", local, dtype)
-        members = None if is_of_all or self.groups is None else self.source.layout.members
-        if members is None or len(members) > 1:
-            point = SyncPoint(label, None, combine, (local,), (name,), (dtype,), (shape,), scattered=scattered)
-            self.points.append(replace(point, members=members))
-        return name
 
 
 def _part_name(name: str, tile: Tile, replica: int) -> str:

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from autodist.carriers import Scattered, rows_of
 from autodist.graph import NodeList, tensor_dtype, tensor_shape
-from autodist.graph.layouts import BatchPlan, Exchange, Partial, Tile, Whole, bounds_of_part
+from autodist.graph.layouts import BatchPlan, Exchange, Partial, Stretch, Tile, Whole, bounds_of_part
 from autodist.kernels._base import Combine, Layout
+from autodist.kernels.replicate._stretch_exchange import Passing, StretchExchanges
 
 
 class Point(Protocol):
@@ -36,19 +37,27 @@ class TileExchanges:
         out: Where to add nodes.
         layout: This worker among all.
         point: Adds a point of synchronization.
+        passing: Adds a point at which workers pass rows to each other.
     """
 
-    def __init__(self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, point: Point) -> None:
+    def __init__(
+        self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, point: Point, passing: Passing
+    ) -> None:
         self._nodes = nodes
         self._plan = plan
         self._out = out
         self._layout = layout
         self._point = point
         self._count = len(layout.local_replicas)
+        self._stretches = StretchExchanges(nodes, plan, out, layout, passing)
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
         """The tensors of the target layout: one if it is whole, else one per local replica."""
         tensor, source, target = exchange.tensor, exchange.source, exchange.target
+        if isinstance(target, Stretch):
+            if isinstance(source, Tile):
+                return self._stretches.of_parts(tensor, target, values)
+            return self._stretches.of_whole(tensor, target, values[0])
         if isinstance(source, Tile) and isinstance(target, Whole):
             return [self._gathered(tensor, source, values)]
         if isinstance(source, Tile) and isinstance(target, Partial):

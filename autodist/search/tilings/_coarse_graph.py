@@ -174,7 +174,7 @@ def forms_of(expression: Expression, shapes: Mapping[int, tuple[int, ...]]) -> t
 
 
 def _halo(expression: Expression, index: str, place: int, dim: int, shape: tuple[int, ...]) -> int:
-    """The places along a dim of an input that both of two neighbours need."""
+    """The places along a dim of an input that two neighbours need, and of which the other one has the part."""
     if place >= len(expression.inputs):
         return 0
     operand = expression.inputs[place]
@@ -188,7 +188,12 @@ def _halo(expression: Expression, index: str, place: int, dim: int, shape: tuple
     bounds = [None if region is None else region[dim] for region in regions]
     if bounds[0] is None or bounds[1] is None:
         return 0
-    return max(0, min(bounds[0][1], bounds[1][1]) - max(bounds[0][0], bounds[1][0]))
+    middle = shape[dim] // 2
+    parts = (0, middle), (middle, shape[dim])
+    return sum(
+        end - begin - max(0, min(end, part[1]) - max(begin, part[0]))
+        for (begin, end), part in zip((bounds[0], bounds[1]), parts, strict=True)
+    )
 
 
 def _any_shape(operand: object) -> tuple[int, ...]:

@@ -180,15 +180,27 @@ def _run(operator: Operator, call: _Call, expression: Expression, tile: Tile) ->
         _given(k, value, operand, part, tile, change)
         for k, (value, operand, part) in enumerate(zip(call.inputs, expression.inputs, tile.inputs, strict=True))
     ]
-    return _computed(call.node, inputs, change)
+    results = _computed(call.node, inputs, change)
+    if change.cropped:
+        results[0] = results[0][tuple(slice(a, np.shape(results[0])[d] - b) for d, (a, b) in enumerate(change.cropped))]
+    return results
 
 
 def _given(k: int, value: Any, operand: Any, part: Any, tile: Tile, change: Change) -> Any:
     if k in change.constants:
         return np.asarray(change.constants[k], value.dtype)
     if isinstance(operand, Lengths):
-        return np.asarray(_lengths(operand, tile.ranges), value.dtype).reshape(value.shape)
-    return value if part is None else value[_slices(part)]
+        lengths = np.add(_lengths(operand, tile.ranges), [sum(pair) for pair in change.cropped] or 0)
+        return np.asarray(lengths, value.dtype).reshape(value.shape)
+    found = value if part is None else _part(value, operand, part)
+    return np.pad(found, change.padded[k]) if k in change.padded else found
+
+
+def _part(value: Any, operand: Any, part: Any) -> Any:
+    for dim, (place, bounds) in enumerate(zip(operand.dims, part, strict=True)):
+        if bounds is not None:
+            value = value.take(range(*bounds), dim, mode="wrap" if place.around else "raise")
+    return value
 
 
 def _slices(part: Any) -> tuple[slice, ...]:

@@ -23,10 +23,15 @@ def _out(size, kernel, padding, strides):
     return -(-size // strides) if padding == "SAME" else (size - kernel) // strides + 1
 
 
-def _gradients(padding, strides, kernel=3):
+def _gradients(padding, strides, kernel=3, explicit=None):
     height, width = 9, 8
-    out = (_out(height, kernel, padding, strides), _out(width, kernel, padding, strides))
     space = {"strides": [1, strides, strides, 1], "padding": padding}
+    out = (_out(height, kernel, padding, strides), _out(width, kernel, padding, strides))
+    if explicit is not None:
+        space["explicit_paddings"], out = (
+            explicit,
+            tuple(9 + sum(explicit[k : k + 2]) - kernel - d + 1 for d, k in ((0, 2), (1, 4))),
+        )
     images, upstream = floats(3, height, width, 4), floats(3, *out, 5, seed=2)
     filters, deep = floats(kernel, kernel, 4, 5, seed=1), floats(kernel, kernel, 4, 2, seed=1)
     apart = floats(3, *out, 8, seed=2)
@@ -49,9 +54,9 @@ def _gradients(padding, strides, kernel=3):
     }  # fmt: skip
 
 
-def _pooling(op, padding, strides=2, side=2):
+def _pooling(op, padding, strides=2, side=2, sizes=(7, 6, 5)):
     dims = 3 if "3D" in op else 2
-    shape = (3, *(7, 6, 5)[:dims], 4)
+    shape = (3, *sizes[:dims], 4)
     window = {"ksize": [1, *(side,) * dims, 1], "strides": [1, *(strides,) * dims, 1], "padding": padding}
     forward = op.removesuffix("Grad")
     images = floats(*shape)
@@ -80,11 +85,17 @@ SAMPLES = {
         )
     ],
     **{
-        name: [_gradients(padding, strides)[name] for padding, strides in (("SAME", 1), ("SAME", 2), ("VALID", 2))]
+        name: [
+            *(_gradients(padding, strides)[name] for padding, strides in (("SAME", 1), ("SAME", 2), ("VALID", 2))),
+            _gradients("VALID", 1)[name], _gradients("EXPLICIT", 1, explicit=[0, 0, 2, 1, 0, 1, 0, 0])[name],
+        ]
         for name in _gradients("SAME", 1)
     },
     **{
-        name: [_pooling(name, "VALID"), _pooling(name, "SAME"), _pooling(name, "VALID", 1, 3)]
+        name: [
+            _pooling(name, "VALID"), _pooling(name, "SAME"), _pooling(name, "VALID", 1, 3),
+            _pooling(name, "SAME", sizes=(8, 4, 6)),
+        ]
         for name in (
             "MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolGrad", "AvgPoolGrad", "MaxPool3DGrad",
             "AvgPool3DGrad",

@@ -22,6 +22,7 @@ SAMPLES = {
     "ConcatV2": [
         lambda: RAW.ConcatV2(values=[X, floats(2, 4)], axis=0),
         lambda: RAW.ConcatV2(values=[Y, Y, Y], axis=-1),
+        lambda: RAW.ConcatV2(values=[floats(1, 3), floats(5, 3), floats(2, 3)], axis=0),
     ],
     "Pack": [lambda: RAW.Pack(values=[X, X], axis=1), lambda: RAW.Pack(values=[X, X, X])],
     "Unpack": [lambda: RAW.Unpack(value=Y, num=4, axis=1)],
@@ -47,6 +48,9 @@ SAMPLES = {
             shape=[6, 4, 3], begin=[0, 0], end=[0, 1], strides=[1, 1], dy=floats(6, 4), ellipsis_mask=1,
             shrink_axis_mask=2,
         ),
+        lambda: RAW.StridedSliceGrad(
+            shape=[9, 4], begin=[2, -1], end=[-3, 5], strides=[1, 1], dy=floats(4, 1), new_axis_mask=0
+        ),
     ],
     "Pad": [
         lambda: RAW.Pad(input=X, paddings=[[1, 2], [0, 0]]), lambda: RAW.Pad(input=X, paddings=[[0, 0], [2, 1]]),
@@ -63,7 +67,10 @@ SAMPLES = {
     ],
     "Fill": [lambda: RAW.Fill(dims=[5, 3], value=2.0)],
     "ReverseV2": [lambda: RAW.ReverseV2(tensor=Y, axis=[0]), lambda: RAW.ReverseV2(tensor=Y, axis=[1, 2])],
-    "Roll": [lambda: RAW.Roll(input=Y, shift=[1], axis=[1])],
+    "Roll": [
+        lambda: RAW.Roll(input=Y, shift=[1], axis=[1]), lambda: RAW.Roll(input=Y, shift=[-2, 9, 3], axis=[0, 0, -1]),
+        lambda: RAW.Roll(input=X, shift=-1, axis=0),
+    ],
     "ReverseSequence": [
         lambda: RAW.ReverseSequence(input=Y, seq_lengths=integers(4, 6), seq_dim=1, batch_dim=0)
     ],
