@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from autodist.coordination import Worker
+from autodist.cost.operations import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
 from autodist.errors import CaptureError, UsageError
+from autodist.graph import loop_segments
 from autodist.graph.layouts import ArgumentLayouts, NoPlanError, cut_arguments
 from autodist.runtime._compile import Compiler
 from autodist.runtime._execution import Execution
+from autodist.runtime._looped_programs import LoopedProgram
 from autodist.runtime._plain import PlainSteps
 from autodist.runtime.data import Arguments, Convention, flatten, has_parts
 from autodist.wording import size_text
@@ -25,6 +28,8 @@ Dims: TypeAlias = tuple[int | None, ...]
 """Per array among the arguments, the dim that is cut; None for one that comes whole to every replica."""
 
 _LOG = logging.getLogger("autodist")
+_COST_OF_A_CALL_S = 2e-3
+"""The cost of a turn of a loop as a program of its own."""
 
 
 class ArrayPrograms:
@@ -37,6 +42,7 @@ class ArrayPrograms:
         compiler: Returns the current compiler.
         convention: What workers bring.
         num_replicas: Number of replicas.
+        ends_anywhere: Whether any worker says that a loop ends, given what this one says, and where it is in words.
     """
 
     def __init__(
@@ -47,6 +53,7 @@ class ArrayPrograms:
         compiler: Callable[[], Compiler],
         convention: Convention,
         num_replicas: int,
+        ends_anywhere: Callable[[bool, str], bool],
     ) -> None:
         self._num_replicas = num_replicas
         self._worker = worker
@@ -55,6 +62,12 @@ class ArrayPrograms:
         self._compiler = compiler
         self._convention = convention
         self._whole: set[Any] = set()
+        self._ends_anywhere = ends_anywhere
+        self._looped: dict[Any, LoopedProgram] = {}
+        """Per kind of call, a program with a loop whose turns depend on data."""
+        self._aside: set[Callable[..., Any]] = set()
+        """Segments of programs with loops; of turns something is said only if they are shared in the end."""
+        self._unsaid: dict[Any, str] = {}
 
     def run(
         self,
@@ -88,12 +101,18 @@ class ArrayPrograms:
                 hint="give it dense arrays: `x.to_tensor()`, `tf.sparse.to_dense(x)`",
             )
         arguments = replace(arguments, split=(False,) * len(arguments.arrays))
-        key = ("arrays", function, arguments.key, dims)
-        if key not in self._whole and key not in self._execution.steps:
+        key = self.key_of(function, arguments, dims)
+        if key not in self._whole and key not in self._looped and key not in self._execution.steps:
             self._execution.settle()
-            self._bring_in(key, function, arguments, dims)
+            self._bring_in(key, function, arguments, dims, may_split=True)
         if not self._execution.is_settled:
             self._execution.settle()
+        if key in self._looped:
+            found = self._looped[key].run(arguments.arrays, dims)
+            if found is not None:
+                return found[0]
+            del self._looped[key]
+            self._bring_in(key, function, arguments, dims, may_split=False)
         if key in self._whole:
             return self._plain.run(plain)
         step = self._execution.steps[key]
@@ -107,8 +126,10 @@ class ArrayPrograms:
                 "`ad.shard` or with `batch='local'`, are for steps without `arrays=True`",
             )
 
-    def _bring_in(self, key: Any, function: Callable[..., Any], arguments: Arguments, dims: Dims | None) -> None:
-        """Compile a function, or have it run whole and say why."""
+    def _bring_in(
+        self, key: Any, function: Callable[..., Any], arguments: Arguments, dims: Dims | None, *, may_split: bool
+    ) -> None:
+        """Compile a function, or have it run whole and say why; or split it at a loop, and say nothing yet."""
         compiler, name = self._compiler(), _name(function)
         try:
             captured, loops = compiler.capture_arrays(function, arguments)
@@ -120,22 +141,51 @@ class ArrayPrograms:
         except (CaptureError, NoPlanError) as error:
             self._run_whole(key, name, f"it can't be shared: {getattr(error, 'message', error)}")
             return
+        segments = loop_segments(captured.graph, name, arguments.names) if loops and may_split else None
+        if segments is not None:
+            self._looped[key] = LoopedProgram(captured, segments, self, self._ends_anywhere)
+            self._aside |= {segments.before, segments.turn, segments.behind}
+            return
         if cuts is None:
             self._run_whole(key, name, _nothing_to_cut(arguments, parts))
             return
         captured = replace(captured, graph=captured.graph.with_tiles(cuts.dims))
-        self._tell(name, _cuts_of(arguments, cuts), _bytes_of(cuts), loops)
+        self._tell(key, name, _cuts_of(arguments, cuts), _bytes_of(cuts), loops)
         self._execution.steps[key] = compiler.compile_arrays(captured, strategy, arguments)
+
+    def key_of(self, function: Callable[..., Any], arguments: Arguments, dims: Dims | None) -> Any:
+        """The key that calls share which run in the same way."""
+        return "arrays", function, arguments.key, dims
+
+    def pays(self, segment: Callable[..., Any], arrays: Sequence[Any], dims: Dims | None) -> bool:
+        """Whether replicas share a turn of a loop that was run before, and save more than a call of its own costs."""
+        arguments = flatten(tuple(arrays), {}, _readable(segment))
+        key = self.key_of(segment, replace(arguments, split=(False,) * len(arrays)), dims)
+        if key in self._looped:
+            return True  # turns of the loop in it have paid
+        step = self._execution.steps.get(key)
+        if step is None:
+            return False
+        costs = node_costs(step.captured.graph, 1).values()
+        work_s = sum(cost.flops / DEVICE_FLOPS + cost.bytes / MEMORY_BYTES_PER_S for cost in costs)
+        pays = (1 - 1 / self._num_replicas) * work_s > _COST_OF_A_CALL_S
+        if pays and key in self._unsaid:
+            _LOG.info("%s", self._unsaid.pop(key))
+        return pays
 
     def _run_whole(self, key: Any, name: str, reason: str) -> None:
         self._whole.add(key)
-        if self._worker.is_chief:
+        if self._worker.is_chief and key[1] not in self._aside:
             _LOG.info("`%s` runs whole on every worker: %s", name, reason)
 
-    def _tell(self, name: str, cut: str, sent: str, loops: tuple[str, ...]) -> None:
+    def _tell(self, key: Any, name: str, cut: str, sent: str, loops: tuple[str, ...]) -> None:
         if not self._worker.is_chief:
             return
-        _LOG.info("`%s`: replicas have parts of %s; %s", name, cut, sent)
+        told = f"`{name}`: replicas have parts of {cut}; {sent}"
+        if key[1] in self._aside:
+            self._unsaid[key] = told
+            return
+        _LOG.info("%s", told)
         if loops:
             _LOG.info("`%s`: data say how often %s turns, so each replica computes it whole", name, ", ".join(loops))
 

@@ -100,7 +100,7 @@ class Engine:
         self._whole_batches = WholeBatches(worker, scope)
         self._shared = SharedSteps(worker, execution, lambda: self._compiler, convention, self._splits)
         self._arrays = ArrayPrograms(
-            worker, execution, self._plain, lambda: self._compiler, convention, self.num_replicas
+            worker, execution, self._plain, lambda: self._compiler, convention, self.num_replicas, self._ends_anywhere
         )
 
     @property
@@ -201,6 +201,11 @@ class Engine:
     def run_shared(self, function: Callable[..., Any], batch: Any, *, declared: Declared = NOTHING_DECLARED) -> Any:
         """Run a step of Keras that trains nothing on a batch that the replicas share; see :meth:`SharedSteps.run`."""
         return self._shared.run(function, batch, declared)
+
+    def _ends_anywhere(self, ends: bool, place: str) -> bool:
+        """Whether any worker says that a loop ends."""
+        found = self._shared.joined(ends)
+        return self.decisions.agree(ends, place) if found is None else found
 
     def any_worker(self, flag: bool) -> bool:
         """Whether the flag is set on any worker; see :meth:`SharedSteps.any_worker`."""

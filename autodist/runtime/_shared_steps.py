@@ -108,16 +108,21 @@ class SharedSteps:
     def any_worker(self, flag: bool) -> bool:
         """Whether the flag is set on any worker; all must call this. Costs as little as joining one number in a step.
 
-        Before the first training step it is True.
+        Where that is not possible, as before the first training step, it is True.
         """
+        found = self.joined(flag)
+        return found is None or found
+
+    def joined(self, flag: bool) -> bool | None:
+        """Whether the flag is set on any worker; None before the first step, or if a worker has no replicas."""
         if not self._compiler().can_share:
-            return True
+            return None
         arguments = flatten((np.full([1], flag, np.float32).view(LocalArray),), {})
         if _sum not in self._execution.steps:
             self._execution.steps[_sum] = self._compiler().compile_shared(_sum, arguments, local=True)
         step = self._execution.steps[_sum]
         if len(step.graph.layout.senders) < self._worker.world_size:
-            return True  # a worker without replicas has no part in what is joined
+            return None  # a worker without replicas has no part in what is joined
         return bool(self._execution.joins(step, arguments) > 0)
 
 

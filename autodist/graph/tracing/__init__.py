@@ -7,17 +7,20 @@ from autodist.graph.tracing._fixed_rank import refuse_left_out_rows
 from autodist.graph.tracing._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph.tracing._hoist import argument_aliases
 from autodist.graph.tracing._lengths import Lengths
+from autodist.graph.tracing._loop_segments import LoopSegments, loop_segments
 from autodist.graph.tracing._source_lines import said_in_tracing
 
 __all__ = [
     "SOURCE_GRAPH",
     "CapturedStep",
     "Lengths",
+    "LoopSegments",
     "NoGradientError",
     "VariableNames",
     "argument_aliases",
     "as_array_program",
     "capture",
+    "loop_segments",
     "refuse_fixed_beside_rows",
     "refuse_left_out_rows",
     "said_in_tracing",
