@@ -48,6 +48,7 @@ class Step:
             x = tf.compat.v1.placeholder(tf.float32, [], name="x")
             received = tf.function(receipt)() if in_function else receipt()
             tf.add(tf.reshape(received, []), checked(x, pause_s), name="sum")
+        self._traced = graph  # TensorFlow forgets a function of Python together with the graph that it was made in
         graph_def = graph.as_graph_def()
         step = DistributedGraph(graph_def, (), LAYOUT, ("sum:0",), ("sum:0",), (), (("x",),))
         watched, watch = StepWatch.over("step", step)
