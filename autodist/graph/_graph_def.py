@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-VARIANT = 21
-"""TensorFlow's number of the element type of lists of tensors."""
+RESOURCE, VARIANT = 20, 21
+"""TensorFlow's numbers of the element types of handles, and of lists of tensors."""
 FROZEN = "_autodist_frozen"
 """Attribute of the handle of a variable that represents a value from outside: no gradient flows through its reads."""
 OWN_GRADIENT = "_autodist_own_gradient"

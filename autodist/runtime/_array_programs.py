@@ -10,7 +10,7 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from autodist.coordination import Worker
 from autodist.cost.operations import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
@@ -19,13 +19,10 @@ from autodist.graph import loop_segments
 from autodist.graph.layouts import ArgumentLayouts, NoPlanError, cut_arguments
 from autodist.runtime._compile import Compiler
 from autodist.runtime._execution import Execution
-from autodist.runtime._looped_programs import LoopedProgram
+from autodist.runtime._looped_programs import Dims, LoopedProgram
 from autodist.runtime._plain import PlainSteps
 from autodist.runtime.data import Arguments, Convention, flatten, has_parts
 from autodist.wording import size_text
-
-Dims: TypeAlias = tuple[int | None, ...]
-"""Per array among the arguments, the dim that is cut; None for one that comes whole to every replica."""
 
 _LOG = logging.getLogger("autodist")
 _COST_OF_A_CALL_S = 2e-3
@@ -156,6 +153,12 @@ class ArrayPrograms:
     def key_of(self, function: Callable[..., Any], arguments: Arguments, dims: Dims | None) -> Any:
         """The key that calls share which run in the same way."""
         return "arrays", function, arguments.key, dims
+
+    def run_segment(self, segment: Callable[..., Any], arrays: Sequence[Any], dims: Dims | None, whole: Any) -> Any:
+        """Run a segment of a program with a loop, by `whole` if replicas can't share it."""
+        import tensorflow as tf
+
+        return self.run(segment, tuple(arrays), {}, lambda: whole(*map(tf.constant, arrays)), dims)
 
     def pays(self, segment: Callable[..., Any], arrays: Sequence[Any], dims: Dims | None) -> bool:
         """Whether replicas share a turn of a loop that was run before, and save more than a call of its own costs."""

@@ -14,11 +14,12 @@ from autodist.errors import CaptureError, FixedRowsError
 from autodist.garbage import old_objects_stay
 from autodist.graph import CapturedStep, NoGradientError, draws_by_kernels
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._array_programs import ArrayPrograms, Dims
+from autodist.runtime._array_programs import ArrayPrograms
 from autodist.runtime._compile import Compiler
 from autodist.runtime._decisions import Decisions
 from autodist.runtime._exchange_costs import ExchangeCosts
 from autodist.runtime._execution import Execution
+from autodist.runtime._looped_programs import Dims
 from autodist.runtime._online import FirstSteps
 from autodist.runtime._plain import PlainSteps
 from autodist.runtime._recorder import Recorder

@@ -8,20 +8,14 @@ from typing import Any, Protocol, TypeAlias
 from autodist.graph import CapturedStep, LoopSegments
 
 Dims: TypeAlias = tuple[int | None, ...]
+"""Per array among the arguments, the dim that is cut; None for one that comes whole to every replica."""
 
 
-class Programs(Protocol):
-    """Runs programs of arrays."""
+class Segments(Protocol):
+    """Runs the segments of programs; these may have loops themselves."""
 
-    def run(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        plain: Callable[[], Any],
-        dims: Dims | None = None,
-    ) -> Any:
-        """Run a function of arrays."""
+    def run_segment(self, segment: Callable[..., Any], arrays: Sequence[Any], dims: Dims | None, whole: Any) -> Any:
+        """Run a segment as a program of its own, by `whole` if replicas can't share it."""
 
     def pays(self, segment: Callable[..., Any], arrays: Sequence[Any], dims: Dims | None) -> bool:
         """Whether it pays to run a segment as a program of its own."""
@@ -33,7 +27,7 @@ class LoopedProgram:
     Args:
         captured: The program.
         segments: Its segments.
-        programs: Runs these; they may have loops themselves.
+        programs: Runs these.
         ends_anywhere: Whether any worker says that the loop ends: hosts may round otherwise, and must have equally many
             turns. It is given what this worker says, and where it is in words.
     """
@@ -42,7 +36,7 @@ class LoopedProgram:
         self,
         captured: CapturedStep,
         segments: LoopSegments,
-        programs: Programs,
+        programs: Segments,
         ends_anywhere: Callable[[bool, str], bool],
     ) -> None:
         self._captured = captured
@@ -82,9 +76,7 @@ class LoopedProgram:
 
         if segment not in self._plain:
             self._plain[segment] = tf.function(segment)
-        whole = self._plain[segment]
-        return self._programs.run(segment, tuple(arrays), {}, lambda: whole(*map(tf.constant, arrays)), dims)
+        return self._programs.run_segment(segment, arrays, dims, self._plain[segment])
 
     def _goes_on(self, goes_on: Any) -> bool:
-        place = f"is at a turn of the loop{f' at {self._segments.line}' if self._segments.line else ''}"
-        return not self._ends_anywhere(not bool(goes_on), place)
+        return not self._ends_anywhere(not bool(goes_on), "is at a turn of a loop")

@@ -22,7 +22,7 @@ from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
 from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._made_of_others import can_be_made_of_others, made_of_others, with_reads
 from autodist.graph.layouts._part_changes import PartChange
-from autodist.graph.layouts._places import Bounds, common, from_others, within
+from autodist.graph.layouts._places import Bounds, common_places, places_from_others, places_within
 from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes import Inference, StepShapes
 from autodist.graph.layouts._shapes_of import unlike_for
@@ -59,18 +59,18 @@ __all__ = [
     "Whole",
     "bounds_of_part",
     "can_be_made_of_others",
-    "common",
+    "common_places",
     "computed_whole",
     "cut_arguments",
     "exchanged_in",
     "factor_of",
-    "from_others",
     "made_of_others",
+    "places_from_others",
+    "places_within",
     "plan_batch",
     "sent_bytes",
     "step_for_tiles",
     "tile_exchanges",
     "unlike_for",
     "with_reads",
-    "within",
 ]

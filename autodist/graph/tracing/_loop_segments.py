@@ -12,12 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from autodist.graph._function_bodies import FunctionBodies
-from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, normalize, split_tensor, tensor_name
+from autodist.graph._graph_def import (
+    RESOURCE,
+    VARIANT,
+    ancestors,
+    data_inputs,
+    is_stateful,
+    node_of,
+    normalize,
+    split_tensor,
+    tensor_name,
+)
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.operators import LOOPS
 
 _NO_LETTERS = re.compile(r"\W")
-_UNSHARED = frozenset({20, 21})  # handles of variables, and lists: DT_RESOURCE, DT_VARIANT
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,6 @@ class LoopSegments:
         given: Per value of the loop, the number of the argument that it begins with; None if `before` returns it.
         changed: The values of the loop that a turn changes.
         ends: The values of the loop that `behind` is given.
-        line: The line of the program that the loop comes from; empty where it is not known.
     """
 
     before: Callable[..., Any]
@@ -41,7 +49,6 @@ class LoopSegments:
     given: tuple[int | None, ...]
     changed: tuple[int, ...]
     ends: tuple[int, ...]
-    line: str
 
 
 def loop_segments(graph: TrainingGraph, name: str, arguments: Sequence[str]) -> LoopSegments | None:
@@ -72,7 +79,7 @@ def _can_travel(loop: Any, graph: TrainingGraph, nodes: Mapping[str, Any]) -> bo
     shapes = loop.attr["_output_shapes"].list.shape
     is_known = shapes and all(not shape.unknown_rank and all(dim.size >= 0 for dim in shape.dim) for shape in shapes)
     needed = ancestors(nodes, (node_of(output.tensor) for output in graph.outputs))
-    return bool(is_known) and _UNSHARED.isdisjoint(loop.attr["T"].list.type) and loop.name in needed
+    return bool(is_known) and not {RESOURCE, VARIANT} & set(loop.attr["T"].list.type) and loop.name in needed
 
 
 def _does_more_than_compute(graph_def: Any) -> bool:
@@ -92,8 +99,6 @@ class _Split:
         self._bodies = FunctionBodies(graph.graph_def)
         self._arguments = [normalize(given.tensor) for given in graph.inputs]
         self._begins = [normalize(tensor) for tensor in data_inputs(loop)]
-        self._line = graph.lines.get(loop.name, "")
-        self._where = f"the loop{f' at {self._line}' if self._line else ''}"
         self._name = name
         self._names = [_NO_LETTERS.sub("_", argument.strip("`")) for argument in arguments]
 
@@ -107,10 +112,10 @@ class _Split:
         begun = [_NO_LETTERS.sub("_", node_of(tensor)) for tensor in self._begins]
         values = [begun[k] if place is None else self._names[place] for k, place in enumerate(given)]
         named = [*self._names, *(values[k] for k in ends)]
-        before = self._named(self._before(given), f"{self._name}, before {self._where}", self._names)
-        turn = self._named(self._turn(changed), f"{self._name}, a turn of {self._where}", values)
-        behind = self._named(self._behind(ends), f"{self._name}, after {self._where}", named)
-        return LoopSegments(before, turn, behind, given, changed, ends, self._line)
+        before = self._named(self._before(given), f"{self._name}, before the loop", self._names)
+        turn = self._named(self._turn(changed), f"{self._name}, a turn of the loop", values)
+        behind = self._named(self._behind(ends), f"{self._name}, after the loop", named)
+        return LoopSegments(before, turn, behind, given, changed, ends)
 
     def _named(self, function: Callable[..., Any], name: str, arguments: Sequence[str]) -> Callable[..., Any]:
         import tensorflow as tf

@@ -11,8 +11,8 @@ from autodist.graph.layouts import BatchPlan, Cut, Exchange, Partial, Stretch, T
 from autodist.graph.operators import Reducer
 from autodist.kernels._base import Combine, Layout
 from autodist.kernels.replicate._batch_rows import BatchRows
-from autodist.kernels.replicate._stretch_exchange import Passing
-from autodist.kernels.replicate._tile_exchange import Point, TileExchanges
+from autodist.kernels.replicate._replica_points import ReplicaPoints
+from autodist.kernels.replicate._tile_exchange import TileExchanges
 
 _REDUCTIONS = {Reducer.MAX: "Max", Reducer.MIN: "Min", Reducer.ALL: "All", Reducer.ANY: "Any"}
 
@@ -26,8 +26,7 @@ class Exchanges:
         out: Where to add nodes.
         layout: This worker among all.
         rows: Where each replica's rows lie.
-        point: Adds a point of synchronization.
-        passing: Adds a point at which workers pass rows to each other.
+        points: Adds points at which workers meet.
     """
 
     def __init__(
@@ -37,16 +36,15 @@ class Exchanges:
         out: NodeList,
         layout: Layout,
         rows: BatchRows,
-        point: Point,
-        passing: Passing,
+        points: ReplicaPoints,
     ) -> None:
         self._nodes = nodes
         self._plan = plan
         self._out = out
         self._layout = layout
         self._rows = rows
-        self._point = point
-        self._tiles = TileExchanges(nodes, plan, out, layout, point, passing)
+        self._points = points
+        self._tiles = TileExchanges(nodes, plan, out, layout, points)
         self._cuts: dict[str, list[Cut]] = {}
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
@@ -137,10 +135,10 @@ class Exchanges:
         shape = self._static(tensor)
         if partial.reducer is Reducer.SUM:
             local = self._out.sum(f"autodist/local/{label}", values, dtype)
-            return self._point(label, Combine.SUM, local, dtype, shape)
+            return self._points.at(label, Combine.SUM, local, dtype, shape)
         rows = [self._expanded(f"replica_{r}/autodist/row/{label}", v, dtype) for r, v in enumerate(values)]
         local = self._out.concat(f"autodist/local/{label}", rows, dtype)
-        gathered = self._point(label, Combine.CONCAT, local, dtype, None)
+        gathered = self._points.at(label, Combine.CONCAT, local, dtype, None)
         dim = self._out.constant(f"{gathered}/dim", [0], "int32")
         kinds: dict[str, Any] = {"Tidx": "int32", "keep_dims": False, **({} if dtype == "bool" else {"T": dtype})}
         return self._out.add(_REDUCTIONS[partial.reducer], f"{gathered}/reduced", [gathered, dim], **kinds)
@@ -153,7 +151,7 @@ class Exchanges:
         firsts, counts = (self._rows.times(vector, cut.inner) for vector in self._rows.by_worker)
         scattered = Scattered(whole, firsts, counts, rank)
         local = rows_of(self._out, f"autodist/local/{label}", scattered, self._layout.rank, dtype)
-        own = self._point(label, Combine.SCATTER, local, dtype, None, scattered)
+        own = self._points.at(label, Combine.SCATTER, local, dtype, None, scattered)
         if len(values) == 1:
             return [own]
         sizes = [self._rows.times(self._rows.own(r), cut.inner) for r in range(len(values))]
@@ -176,7 +174,7 @@ class Exchanges:
             self._rows_first(f"replica_{r}/autodist/rows/{label}", v, cut, front, dtype) for r, v in enumerate(values)
         ]
         local = self._out.concat(f"autodist/local/{label}", found, dtype)
-        gathered = self._point(label, Combine.CONCAT, local, dtype, None)
+        gathered = self._points.at(label, Combine.CONCAT, local, dtype, None)
         return self._in_place(gathered, cut, front, dtype)
 
     def _rows_first(self, name: str, value: str, cut: Cut, front: list[int], dtype: str) -> str:

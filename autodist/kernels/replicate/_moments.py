@@ -19,7 +19,7 @@ from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Exchange, Partial
 from autodist.graph.operators import Passes, passes_on
 from autodist.kernels._base import Combine, Layout
 from autodist.kernels.replicate._batch_rows import BatchRows
-from autodist.kernels.replicate._tile_exchange import Point
+from autodist.kernels.replicate._replica_points import ReplicaPoints
 
 _MOST_REPLICAS = 8
 """Each replica's moments go to all others: with more replicas than this, two sums send less."""
@@ -94,7 +94,7 @@ class MomentsOfReplicas:
         out: Where to add nodes.
         layout: This worker among all.
         rows: Where each replica's rows lie.
-        point: Has workers meet.
+        points: Adds points at which workers meet.
     """
 
     nodes: dict[str, Any]
@@ -102,7 +102,7 @@ class MomentsOfReplicas:
     out: NodeList
     layout: Layout
     rows: BatchRows
-    point: Point
+    points: ReplicaPoints
 
     @cached_property
     def pairs(self) -> dict[str, Moments]:
@@ -122,7 +122,7 @@ class MomentsOfReplicas:
         dtype = tensor_dtype(self.nodes, pair.mean)
         rows = [self._row(pair, r, given[r], means[r], dims, (size, dtype)) for r in range(len(means))]
         local = self.out.concat(f"autodist/local/{pair.mean}", rows, dtype)
-        gathered = self.point(f"{pair.mean}/moments", Combine.CONCAT, local, dtype, None)
+        gathered = self.points.at(f"{pair.mean}/moments", Combine.CONCAT, local, dtype, None)
         return self._of_all(pair, gathered, size, dtype)
 
     def _row(self, pair: Moments, replica: int, given: str, mean: str, dims: str, kind: tuple[int, str]) -> str:

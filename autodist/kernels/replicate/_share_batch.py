@@ -144,10 +144,8 @@ class _Builder:
             rows, check = only_rows(self.out, rows, counts, self.graph.fixed_rows)
             self.checks.append(check)
         self.rows = BatchRows(self.out, self.layout, rows, counts, total)
-        self.exchanges = Exchanges(
-            self.nodes, self.plan, self.out, self.layout, self.rows, self.meet.at, self.meet.passing
-        )
-        self.moments = MomentsOfReplicas(self.nodes, self.plan, self.out, self.layout, self.rows, self.meet.at)
+        self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self.meet)
+        self.moments = MomentsOfReplicas(self.nodes, self.plan, self.out, self.layout, self.rows, self.meet)
         self.filled = FilledRows(self.nodes, self.plan, self.out, self.layout, self.rows)
         self.masked = MaskedRows(self.nodes, self.plan, self.out, self.layout)
         self.by_counter = CounterBasedRandom(self.nodes, self.out, (self.groups or self.rows).starts)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from autodist.carriers import Passed
 from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Bounds, Stretch, bounds_of_part, common, from_others, within
+from autodist.graph.layouts import (
+    BatchPlan,
+    Bounds,
+    Stretch,
+    bounds_of_part,
+    common_places,
+    places_from_others,
+    places_within,
+)
 from autodist.kernels._base import Layout
-
-
-class Passing(Protocol):
-    """Makes a point at which workers pass rows; returns the local values, and what others pass to this worker."""
-
-    def __call__(
-        self, label: str, local: Sequence[str], passed: Passed, dtype: str, rank: int
-    ) -> tuple[list[str], list[str]]:
-        """Add the point with this label, for a worker by its place among those that take part."""
+from autodist.kernels.replicate._replica_points import ReplicaPoints
 
 
 @dataclass(frozen=True)
@@ -37,17 +36,17 @@ class StretchExchanges:
         plan: How its tensors are shared.
         out: Where to add nodes.
         layout: This worker among all.
-        passing: Adds a point at which workers pass rows.
+        points: Adds points at which workers meet.
     """
 
     def __init__(
-        self, nodes: dict[str, object], plan: BatchPlan, out: NodeList, layout: Layout, passing: Passing
+        self, nodes: dict[str, object], plan: BatchPlan, out: NodeList, layout: Layout, points: ReplicaPoints
     ) -> None:
         self._nodes = nodes
         self._plan = plan
         self._out = out
         self._layout = layout
-        self._passing = passing
+        self._points = points
         self._pieces: dict[str, list[_Piece]] = {}
 
     def of_parts(self, tensor: str, stretch: Stretch, values: Sequence[str]) -> list[str]:
@@ -74,8 +73,8 @@ class StretchExchanges:
             return own
         dtype, label = tensor_dtype(self._nodes, tensor), f"{tensor.replace(':', '_')}/around_{dim}"
         stretches = self._plan.stretches_of(tensor)
-        needed = [from_others(stretches, self._replicas(worker)) for worker in workers]
-        sent = [[common(needed[to], self._own(length, by)) for to in workers] for by in workers]
+        needed = [places_from_others(stretches, self._replicas(worker)) for worker in workers]
+        sent = [[common_places(needed[to], self._own(length, by)) for to in workers] for by in workers]
         counts = tuple(tuple(sum(end - begin for begin, end in found) for found in row) for row in sent)
         local = f"autodist/local/{label}"
         rows = (
@@ -86,7 +85,7 @@ class StretchExchanges:
         front = [self._front(f"{local}/to_{to}", taken, tensor, dim) for to, taken in rows]
         none = self._front(f"{local}/no_rows", self._cut(local, tensor, dim, [], own), tensor, dim)
         passed = Passed(tuple(front), none, counts)
-        kept, given = self._passing(label, values, passed, dtype, rank)
+        kept, given = self._points.passing(label, values, passed, dtype, rank)
         own = [_Piece(part, value) for part, value in zip(parts, kept, strict=True)]
         for by, rows_of_other in zip(passed.by(rank), given, strict=True):
             back = self._back(f"{local}/by_{by}", rows_of_other, tensor, dim)
@@ -122,7 +121,7 @@ class StretchExchanges:
         known = [*dict.fromkeys(one.target for one in self._plan.exchanges[tensor])]
         found = []
         for r, device in enumerate(self._layout.replica_device(k) for k in range(len(self._layout.local_replicas))):
-            runs = list(within(stretch.bounds[self._layout.first_replica + r], stretch.length))
+            runs = list(places_within(stretch.bounds[self._layout.first_replica + r], stretch.length))
             name = f"replica_{r}/autodist/around/{tensor.replace(':', '_')}/{known.index(stretch)}"
             found.append(self._cut(name, tensor, stretch.dim, runs, pieces, device))
         return found

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 from autodist.carriers import Scattered, rows_of
 from autodist.graph import NodeList, tensor_dtype, tensor_shape
 from autodist.graph.layouts import BatchPlan, Exchange, Partial, Stretch, Tile, Whole, bounds_of_part
 from autodist.kernels._base import Combine, Layout
-from autodist.kernels.replicate._stretch_exchange import Passing, StretchExchanges
-
-
-class Point(Protocol):
-    """Makes a point of synchronization; returns the value of all workers."""
-
-    def __call__(
-        self,
-        label: str,
-        combine: Combine,
-        local: str,
-        dtype: str,
-        shape: tuple[int | None, ...] | None,
-        scattered: Scattered | None = None,
-    ) -> str:
-        """Add the point with this label for a local value, its way of combination, dtype and shape."""
+from autodist.kernels.replicate._replica_points import ReplicaPoints
+from autodist.kernels.replicate._stretch_exchange import StretchExchanges
 
 
 class TileExchanges:
@@ -36,20 +22,19 @@ class TileExchanges:
         plan: How its tensors are shared.
         out: Where to add nodes.
         layout: This worker among all.
-        point: Adds a point of synchronization.
-        passing: Adds a point at which workers pass rows to each other.
+        points: Adds points at which workers meet.
     """
 
     def __init__(
-        self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, point: Point, passing: Passing
+        self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, points: ReplicaPoints
     ) -> None:
         self._nodes = nodes
         self._plan = plan
         self._out = out
         self._layout = layout
-        self._point = point
+        self._points = points
         self._count = len(layout.local_replicas)
-        self._stretches = StretchExchanges(nodes, plan, out, layout, passing)
+        self._stretches = StretchExchanges(nodes, plan, out, layout, points)
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
         """The tensors of the target layout: one if it is whole, else one per local replica."""
@@ -105,7 +90,7 @@ class TileExchanges:
             self._out.transpose(f"replica_{r}/autodist/{label}/first", v, front, dtype) for r, v in enumerate(values)
         ]
         local = self._out.concat(f"autodist/local/{label}", first, dtype)
-        gathered = self._point(label, Combine.CONCAT, local, dtype, None)
+        gathered = self._points.at(label, Combine.CONCAT, local, dtype, None)
         back = [front.index(d) for d in range(len(front))]
         return self._out.transpose(f"{gathered}/back", gathered, back, dtype)
 
@@ -119,7 +104,7 @@ class TileExchanges:
         lengths = self._out.constant(f"autodist/local/{label}/counts", counts, "int32")
         scattered = Scattered(whole, begins, lengths, self._rank(tensor))
         local = rows_of(self._out, f"autodist/local/{label}", scattered, self._layout.rank, dtype)
-        own = self._point(label, Combine.SCATTER, local, dtype, None, scattered)
+        own = self._points.at(label, Combine.SCATTER, local, dtype, None, scattered)
         back = [front.index(d) for d in range(len(front))]
         parts = self._split(own, dtype, self._own_sizes(tensor, tile))
         return [self._out.transpose(f"{part}/back", part, back, dtype) for part in parts]
