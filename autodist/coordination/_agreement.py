@@ -61,18 +61,31 @@ class Agreement:
         key = f"strategy/{self.scope}/{_numbered(number, captured)}"
         mine = _Seen.of(captured.graph, batch)
         if self.worker.is_chief:
-            strategy = propose()
-            coordinator.put(key, json.dumps([mine.to_json(), strategy.to_json()]).encode())
-            return strategy
+            return self._proposed(key, mine, captured, propose)
         try:
             content = coordinator.get(key, self.worker.environment.start_timeout_s)
         except TimedOut as error:
             raise self._alone(number, error) from error
-        seen, text = json.loads(content)
+        seen, text, reason = json.loads(content)
         self._check_same(mine, _Seen.from_json(seen))
+        if reason is not None:
+            raise CaptureError(reason)
         from autodist.strategies import Strategy
 
         return Strategy.from_json(text)
+
+    def _proposed(self, key: str, mine: _Seen, captured: CapturedStep, propose: Callable[[], Strategy]) -> Strategy:
+        """The chief's strategy, which the others get; or why there is none, if the step is traced otherwise then."""
+        coordinator = self.worker.coordinator
+        assert coordinator is not None
+        try:
+            strategy = propose()
+        except AutoDistError as error:
+            if captured.is_tried:
+                coordinator.put(key, json.dumps([mine.to_json(), "", error.message]).encode())
+            raise
+        coordinator.put(key, json.dumps([mine.to_json(), strategy.to_json(), None]).encode())
+        return strategy
 
     def same(self, number: int, captured: CapturedStep, batch: int | None) -> None:
         """Check that the chief runs the same step, which trains nothing, on the same batch.
@@ -106,12 +119,12 @@ class Agreement:
 
     @contextmanager
     def failing_together(self, captured: CapturedStep) -> Iterator[None]:
-        """A context that, for a step of many lengths, fails on all workers if it fails on one of them.
+        """A context that, for a step that may be traced in another way, fails on all workers if it does on one of them.
 
         Raises:
             CaptureError: It has failed.
         """
-        if captured.lengths is None:
+        if not captured.is_tried:
             yield
             return
         reason = None
@@ -119,7 +132,7 @@ class Agreement:
             yield
         except Exception as error:  # whatever it is, the others wait for what this worker has to say
             reason = error.message if isinstance(error, AutoDistError) else said_by(error)
-        reasons = [told for told in self.told_by_all("lengths", reason) if told is not None]
+        reasons = [told for told in self.told_by_all("tried", reason) if told is not None]
         if reasons:
             raise CaptureError(reasons[0])
 
@@ -170,8 +183,8 @@ class Agreement:
 
 
 def _numbered(number: int, captured: CapturedStep) -> str:
-    """The number of a step; a step that can't be compiled for many lengths has it again when it is for its own."""
-    return str(number) if captured.lengths is None else f"{number}/lengths"
+    """The number of a step; a step that can't be compiled as it was traced has it again when it is traced otherwise."""
+    return f"{number}/tried" if captured.is_tried else str(number)
 
 
 SAME_DATA = (
@@ -250,7 +263,7 @@ def _tell_work(strategy: Strategy, graph: TrainingGraph) -> None:
 
     examples, replicas = graph.batch_size, len(strategy.graph.replicas)
     shares, kind = (strategy.groups_of_replicas, "groups of replicas") if strategy.has_tiles else (replicas, "replicas")
-    if examples is not None and 0 < examples < shares:
+    if examples is not None and 0 < examples < shares and not graph.shares_examples:
         idle = "1 of them computes" if shares - examples == 1 else f"{shares - examples} of them compute"
         _LOG.info("the batch has %s for %d %s: %s nothing", _count(examples, "example"), shares, kind, idle)
     whole = whole_work(strategy, graph, examples) if examples and replicas > 1 else None

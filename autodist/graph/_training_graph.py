@@ -49,6 +49,11 @@ class TrainingGraph:
         """The number of examples of a step that was traced for just that number; None for any number."""
         return next((argument.shape[0] for argument in self.inputs if argument.split and argument.shape), None)
 
+    @property
+    def shares_examples(self) -> bool:
+        """Whether replicas have parts of each example, as of an image, instead of parts of the batch."""
+        return any(argument.tiles for argument in self.inputs)
+
     def without_gradients(self) -> TrainingGraph:
         """The same step for a single worker: its gradients are ordinary tensors, which are not synchronized."""
         written = (Role.TRAINABLE, Role.SLOT)

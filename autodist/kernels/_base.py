@@ -82,6 +82,11 @@ class SyncPoint:
     passed: Passed | None = None
     members: tuple[int, ...] | None = None
 
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The tensors that this worker brings: those that stay, and the rows that it passes to others."""
+        return self.local if self.passed is None else (*self.local, *self.passed.rows, self.passed.none)
+
 
 @dataclass(frozen=True)
 class Serving:

@@ -72,7 +72,7 @@ def _updates(graph: DistributedGraph) -> list[_Update]:
     if has_loops_back(graph.graph_def):
         return []
     regions = _regions(graph, analysis, own)
-    met = {node_of(tensor) for point in graph.points for tensor in (*point.local, *point.synced)}
+    met = {node_of(tensor) for point in graph.points for tensor in (*point.given, *point.synced)}
     # Where workers meet within an update, as for a norm of all parts, only what follows runs in turn.
     after = [regions[k] - graph.index.ancestors(met & regions[k]) for k in range(len(own))]
     return [

@@ -13,16 +13,16 @@ from dataclasses import replace
 from typing import Any
 
 from autodist.coordination import Worker
-from autodist.cost.operations import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
+from autodist.cost.operations import work_s
 from autodist.errors import CaptureError, UsageError
 from autodist.graph import loop_segments
-from autodist.graph.layouts import ArgumentLayouts, NoPlanError, cut_arguments
+from autodist.graph.layouts import NoPlanError, cut_arguments
+from autodist.runtime._arguments_told import bytes_of, cuts_of
 from autodist.runtime._compile import Compiler
 from autodist.runtime._execution import Execution
 from autodist.runtime._looped_programs import Dims, LoopedProgram
 from autodist.runtime._plain import PlainSteps
 from autodist.runtime.data import Arguments, Convention, flatten, has_parts
-from autodist.wording import size_text
 
 _LOG = logging.getLogger("autodist")
 _COST_OF_A_CALL_S = 2e-3
@@ -147,7 +147,7 @@ class ArrayPrograms:
             self._run_whole(key, name, _nothing_to_cut(arguments, parts))
             return
         captured = replace(captured, graph=captured.graph.with_tiles(cuts.dims))
-        self._tell(key, name, _cuts_of(arguments, cuts), _bytes_of(cuts), loops)
+        self._tell(key, name, cuts_of(arguments, cuts), bytes_of(cuts), loops)
         self._execution.steps[key] = compiler.compile_arrays(captured, strategy, arguments)
 
     def key_of(self, function: Callable[..., Any], arguments: Arguments, dims: Dims | None) -> Any:
@@ -169,9 +169,7 @@ class ArrayPrograms:
         step = self._execution.steps.get(key)
         if step is None:
             return False
-        costs = node_costs(step.captured.graph, 1).values()
-        work_s = sum(cost.flops / DEVICE_FLOPS + cost.bytes / MEMORY_BYTES_PER_S for cost in costs)
-        pays = (1 - 1 / self._num_replicas) * work_s > _COST_OF_A_CALL_S
+        pays = (1 - 1 / self._num_replicas) * work_s(step.captured.graph, 1) > _COST_OF_A_CALL_S
         if pays and key in self._unsaid:
             _LOG.info("%s", self._unsaid.pop(key))
         return pays
@@ -191,20 +189,6 @@ class ArrayPrograms:
         _LOG.info("%s", told)
         if loops:
             _LOG.info("`%s`: data say how often %s turns, so each replica computes it whole", name, ", ".join(loops))
-
-
-def _cuts_of(arguments: Arguments, cuts: ArgumentLayouts) -> str:
-    """Which arguments are cut, in words."""
-    pairs = [(name, sorted(dims)) for name, dims in zip(arguments.names, cuts.dims, strict=True) if dims]
-    return ", ".join(f"{name} along dim {' and '.join(map(str, dims))}" for name, dims in pairs)
-
-
-def _bytes_of(cuts: ArgumentLayouts) -> str:
-    """The bytes that are sent, and those that would be sent for other dims."""
-    text = f"hosts send {size_text(cuts.sent_bytes)} in a call"
-    if cuts.one_axis is None or len(cuts.tried) == 1:
-        return text
-    return f"{text}, along other dims up to {size_text(cuts.one_axis[1])}"
 
 
 def _nothing_to_cut(arguments: Arguments, parts: int) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 from autodist.coordination import Worker, announce, keep_exchanged
 from autodist.error_text import said_by
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
-from autodist.graph import CapturedStep, NoGradientError, VariableNames, as_array_program, capture
+from autodist.graph import CapturedStep, NoGradientError, as_array_program
 from autodist.resource_spec import Device, ResourceSpec
-from autodist.runtime._part_checks import PartChecks
 from autodist.runtime._session_steps import SessionSteps
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._step_plan import SessionPlan, written_by
+from autodist.runtime._step_tracing import StepTracing, check_trains
 from autodist.runtime._unshared import NotSharedError, refuse_unshared
 from autodist.runtime._wanted_strategy import wanted_for
 from autodist.runtime.data import Arguments, Convention, fingerprint_of
@@ -48,7 +48,7 @@ class Compiler:
         may_run_plainly: Whether TensorFlow may run a step that can't be captured for any number of rows.
 
     Attributes:
-        names: The variables' names.
+        tracing: Traces its steps.
     """
 
     def __init__(
@@ -63,8 +63,6 @@ class Compiler:
         first: Strategy | None = None,
         may_run_plainly: bool = False,
     ) -> None:
-        self.names = VariableNames()
-        self._may_run_plainly = may_run_plainly
         self._worker = worker
         self._spec = spec
         self._wanted = strategy
@@ -73,8 +71,8 @@ class Compiler:
         self._convention = convention
         self._state = state
         self._scope = scope
-        self._parts = PartChecks(len(spec.replicas), are_planned=convention.gradient_reduction == "auto")
         self._steps = SessionSteps(worker, spec, convention, state, scope)
+        self.tracing = StepTracing(worker, spec, convention, state, self._steps.warn, may_run_plainly=may_run_plainly)
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
@@ -178,11 +176,42 @@ class Compiler:
         Raises:
             CaptureError: It can't be captured.
         """
-        self._state.pull_all()
-        found = capture(arguments.bind(function), arguments.specs(), self.names, split=arguments.split, fixed=True)
+        found = self.tracing.whole(function, arguments)
         if any(self._steps.placements.is_served(name) for name in written_by(found.graph)):
             raise CaptureError("it changes variables at parameter servers, or of which workers have parts")
-        return as_array_program(found.with_batch_size(self._batch_size(arguments, False)))
+        return as_array_program(found.with_batch_size(arguments.global_rows))
+
+    def capture_examples(
+        self, function: Callable[..., Any], arguments: Arguments, rows: int, *, trains: bool
+    ) -> CapturedStep:
+        """Trace a step for batches of just this shape, whose examples replicas share.
+
+        Args:
+            function: The step.
+            arguments: Those of its first call, none of which is split.
+            rows: How many rows its batch has.
+            trains: Whether it is to be a training step; else one that trains nothing.
+
+        Raises:
+            NoGradientError: It is no training step.
+            NotSharedError: It trains something, or its result would differ from that of one device.
+            CaptureError: It can't be captured.
+        """
+        captured = self.tracing.whole(function, arguments, of_batch=True)
+        if trains:
+            check_trains(function, captured)
+        else:
+            refuse_unshared(captured, self._steps.placements)
+        return captured.with_batch_size(rows)
+
+    def compile_examples(self, captured: CapturedStep, arguments: Arguments) -> CompiledStep:
+        """Compile a step that trains nothing, whose examples replicas share; see :meth:`capture_examples`."""
+        with self._worker.whereabouts.at("evaluates or predicts"):
+            return self._bring_in_untrained(captured, self._untrained_strategy(), self._fingerprint(arguments))
+
+    def _untrained_strategy(self) -> Strategy:
+        """The strategy of a step that trains nothing: where the replicas of the last step are."""
+        return replace(self._steps.strategies[-1], variables=(), builder="")
 
     def strategy_of_arrays(self, captured: CapturedStep) -> Strategy:
         """The strategy of a function of arrays: it runs where the steps before it do, or on all devices.
@@ -224,76 +253,6 @@ class Compiler:
         self._steps.barrier(f"compiled/{self._scope}/shared_{number}")
         return step
 
-    def capture(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CapturedStep:
-        """Trace a step for arguments of this kind.
-
-        Args:
-            function: The step.
-            arguments: Those of its first call.
-            local: Whether they are this worker's part of the global batch.
-
-        Raises:
-            NoGradientError: It is not a training step.
-            CaptureError: It can't be captured.
-        """
-        try:
-            captured = self._capture(function, arguments, local=local)
-            _check_trains(function, captured)
-            self.check_parts(captured, arguments, local=local)
-        except FixedRowsError as error:
-            if arguments.ties:
-                raise
-            return self.capture_fixed(function, arguments, error, local=local)
-        if captured.asking and not self._may_run_plainly:
-            if arguments.ties:
-                raise _of_asking(captured)
-            try:
-                return self.capture_fixed(function, arguments, _of_asking(captured), local=local)
-            except FixedRowsError as error:
-                if self._convention.gradient_reduction == "auto":
-                    raise
-                self._steps.warn(error.message)
-        return captured
-
-    def capture_fixed(
-        self, function: Callable[..., Any], arguments: Arguments, reason: FixedRowsError, *, local: bool
-    ) -> CapturedStep:
-        """Trace a step for batches of exactly this number of rows; replicas get what it needs from the whole batch.
-
-        Args:
-            function: The step.
-            arguments: Those of its first call.
-            reason: Why it can't be traced for any number of rows.
-            local: Whether they are this worker's part of the global batch.
-
-        Raises:
-            FixedRowsError: The reason, if the number is not known, or replicas could not share such a step.
-        """
-        rows = self.rows_of(arguments, local=local)
-        are_apart = len(self._spec.replicas) > 1 and self._convention.gradient_reduction != "auto"
-        if rows is None or self._may_run_plainly or are_apart:
-            raise reason
-        try:
-            captured = self._capture(function, arguments, local=local, fixed=rows)
-        except Exception as error:
-            if isinstance(error, AutoDistError):
-                raise
-            raise reason from error  # one device could not do it either; the reason says more than TensorFlow does
-        _check_trains(function, captured)
-        if self._worker.is_chief:
-            _LOG.info(
-                "a step is traced for batches of %d rows, and again for each other number: %s", rows, reason.message
-            )
-        return replace(captured, reason=reason)
-
-    def check_parts(self, captured: CapturedStep, arguments: Arguments, *, local: bool) -> None:
-        """Refuse what replicas can't do with their parts of a batch; see :meth:`capture` for the arguments.
-
-        Raises:
-            CaptureError: There is such a thing.
-        """
-        self._parts.check(captured, arguments, self._batch_size(arguments, local))
-
     def compile_shared(
         self, function: Callable[..., Any], arguments: Arguments, *, local: bool = False
     ) -> CompiledStep:
@@ -310,51 +269,15 @@ class Compiler:
         """
         assert self.can_share
         try:
-            captured = self._capture(function, arguments, local=local)
-            self.check_parts(captured, arguments, local=local)
+            captured = self.tracing.any_rows(function, arguments, local=local)
+            self.tracing.check_parts(captured, arguments, local=local)
         except CaptureError as error:
             raise NotSharedError(error.message) from error
         refuse_unshared(captured, self._steps.placements)
-        strategy = replace(self._steps.strategies[-1], variables=(), builder="")
-        with self._worker.whereabouts.at("evaluates or predicts"):
-            return self._bring_in_untrained(captured, strategy, self._fingerprint(arguments))
+        return self.compile_examples(captured, arguments)
 
     def _fingerprint(self, arguments: Arguments) -> int:
         return fingerprint_of(arguments, own=self._convention.brings_own(arguments.is_local or arguments.is_global))
-
-    def _capture(
-        self, function: Callable[..., Any], arguments: Arguments, *, local: bool, fixed: int | None = None
-    ) -> CapturedStep:
-        """Trace a step, for any number of rows or for a fixed one."""
-        self._state.pull_all()  # tracing may build layers from current values
-        rows = self._batch_size(arguments, local) if fixed is None else fixed
-        captured = capture(
-            arguments.bind(function),
-            arguments.specs(fixed),
-            self.names,
-            split=arguments.split,
-            synchronized_batch_norm=self._convention.batch_norm == "synchronized",
-            rows=None if arguments.has_open_rows else rows,
-            fixed=fixed is not None,
-            lengths=arguments.lengths,
-        )
-        return captured.with_batch_size(rows)
-
-    def rows_of(self, arguments: Arguments, *, local: bool) -> int | None:
-        """How many rows the global batch has; None where this worker can't know.
-
-        Args:
-            arguments: Those of a call.
-            local: Whether they are this worker's part of it.
-        """
-        is_unknown = arguments.global_rows is None and local and self._worker.world_size > 1
-        return None if is_unknown else self._batch_size(arguments, local)
-
-    def _batch_size(self, arguments: Arguments, local: bool) -> int | None:
-        """Examples in the global batch; if a local one does not say, all workers are assumed to have as many."""
-        if arguments.global_rows is not None or not arguments.batch:
-            return arguments.global_rows
-        return len(arguments.batch[0]) * (self._worker.world_size if local else 1)
 
     def leave(self) -> None:
         """End the session, once the program has the variables; all workers must do so together."""
@@ -381,20 +304,3 @@ class Compiler:
 
     def _settled(self, wanted: StrategyLike, captured: CapturedStep) -> Strategy:
         return self._steps.placements.settle(compose(wanted, captured.graph, self._spec), captured.graph)
-
-
-def _check_trains(function: Callable[..., Any], captured: CapturedStep) -> None:
-    if not captured.graph.trainable:
-        raise NoGradientError(
-            f"`{getattr(function, '__name__', function)}` takes no gradient with respect to a variable",
-            hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
-        )
-
-
-def _of_asking(captured: CapturedStep) -> FixedRowsError:
-    """The error for a step that asks in Python for its number of rows, which tracing leaves open."""
-    return FixedRowsError(
-        f"the step asks in Python for the number of rows of its batch, at {', '.join(captured.asking)}. It gets None, "
-        f"where one device has {captured.graph.batch_size}, because replicas get parts of each batch, and is another "
-        "step by that: write `tf.shape(x)[0]` for the number of rows, and -1 in its place in `tf.reshape`"
-    )

@@ -24,6 +24,7 @@ from autodist.runtime._online import FirstSteps
 from autodist.runtime._plain import PlainSteps
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._shared_steps import SharedSteps
+from autodist.runtime._small_batches import SmallBatches
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._untrained import WholeBatches
 from autodist.runtime.data import (
@@ -99,7 +100,10 @@ class Engine:
         self._wanted = strategy
         self._compiler = self._compiler_of()
         self._whole_batches = WholeBatches(worker, scope)
-        self._shared = SharedSteps(worker, execution, lambda: self._compiler, convention, self._splits)
+        self._small_batches = SmallBatches(worker, spec, convention, execution, lambda: self._compiler)
+        self._shared = SharedSteps(
+            worker, execution, lambda: self._compiler, convention, self._splits, self._small_batches
+        )
         self._arrays = ArrayPrograms(
             worker, execution, self._plain, lambda: self._compiler, convention, self.num_replicas, self._ends_anywhere
         )
@@ -230,6 +234,15 @@ class Engine:
         local = arguments.is_local or self._convention.brings_own(arguments.is_global)
         check_is_global(arguments, local=local)
         self.local_batches.check_is_whole(local)
+        few = self._small_batches.ready(
+            function,
+            arguments,
+            lambda compiler, whole, rows: compiler.capture_examples(function, whole, rows, trains=True),
+            lambda captured, whole: self._compiled(captured, whole, False),
+            local=local,
+        )
+        if few is not None:
+            return *few, False
         step, arguments = self._splits.traced(function, arguments, lambda found: self._step(function, found, local))
         return step, arguments, local
 
@@ -262,9 +275,9 @@ class Engine:
         reason = self._fixed.get(key)
         with self._plain.capturing((function, arguments.given)):
             captured = (
-                self._compiler.capture(function, arguments, local=local)
+                self._compiler.tracing.capture(function, arguments, local=local)
                 if reason is None
-                else self._compiler.capture_fixed(function, arguments, reason, local=local)
+                else self._compiler.tracing.capture_fixed(function, arguments, reason, local=local)
             )
             self._plain.check_asks_no_rows(captured)
         if captured.reason is not None:
@@ -301,7 +314,7 @@ class Engine:
         """The key that calls of one compiled step share: with their number of rows, if it is for one number only."""
         key = (function, arguments.key)
         is_by_rows = key in self._fixed or key in self._drawing
-        return (*key, self._compiler.rows_of(arguments, local=local)) if is_by_rows else key
+        return (*key, self._compiler.tracing.rows_of(arguments, local=local)) if is_by_rows else key
 
     def _known(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep | None:
         """The compiled step that serves such a call; None if there is none yet."""
@@ -309,7 +322,7 @@ class Engine:
         if step is None or step.captured.reason is not None:
             return step
         try:
-            self._compiler.check_parts(step.captured, arguments, local=local)
+            self._compiler.tracing.check_parts(step.captured, arguments, local=local)
         except FixedRowsError as error:
             self._fixed[function, arguments.key] = error
             return None

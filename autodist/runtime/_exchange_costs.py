@@ -36,7 +36,7 @@ class ExchangeCosts:
         exchanged = step.graph.exchanged
         if not exchanged or self._hosts == 1 or not self._worker.is_chief:
             return
-        if step.graph.has_tiles:  # then activations travel instead of gradients, as the strategy wants it
+        if step.graph.has_tiles or step.captured.graph.shares_examples:  # then activations travel on purpose
             return
         times_s = self._times_s.setdefault(step, [])
         if len(times_s) == _WARM_UP + _MEASURED:

@@ -13,6 +13,7 @@ from autodist.coordination import Worker
 from autodist.errors import CaptureError, UsageError
 from autodist.runtime._compile import Compiler
 from autodist.runtime._execution import Execution
+from autodist.runtime._small_batches import SmallBatches
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._unshared import NotSharedError
 from autodist.runtime.data import Arguments, ArgumentSplits, Convention, Declared, LocalArray, flatten, flatten_batch
@@ -29,6 +30,7 @@ class SharedSteps:
         compiler: Returns the current compiler.
         convention: What a batch means.
         splits: Which arguments of calls are split.
+        small_batches: Finds the steps whose examples replicas share.
     """
 
     def __init__(
@@ -38,12 +40,14 @@ class SharedSteps:
         compiler: Callable[[], Compiler],
         convention: Convention,
         splits: ArgumentSplits,
+        small_batches: SmallBatches,
     ) -> None:
         self._worker = worker
         self._execution = execution
         self._compiler = compiler
         self._convention = convention
         self._splits = splits
+        self._small_batches = small_batches
         self._not_shared: dict[Any, NotSharedError] = {}
 
     @property
@@ -74,9 +78,17 @@ class SharedSteps:
             raise NotSharedError(error.message) from error
         if given.composites:
             raise NotSharedError(f"they have a {given.composites[0][1].kind}")
-        arguments = self._splits.of(("shared", function), given)
-        take = functools.partial(self._step, function)
-        step, arguments = self._splits.traced(("shared", function), arguments, take)
+        place = ("shared", function)
+        arguments = self._splits.of(place, given)
+        found = self._small_batches.ready(
+            place,
+            arguments,
+            lambda compiler, whole, rows: compiler.capture_examples(function, whole, rows, trains=False),
+            lambda captured, whole: self._compiler().compile_examples(captured, whole),
+        )
+        step, arguments = found or self._splits.traced(place, arguments, functools.partial(self._step, function))
+        if not self._execution.is_settled:
+            self._execution.settle()
         return step.result(self._execution.run(step, arguments, local=False, trains=False))
 
     def _step(self, function: Callable[..., Any], arguments: Arguments) -> CompiledStep:
@@ -85,12 +97,10 @@ class SharedSteps:
             raise self._not_shared[key]
         if key not in self._execution.steps:
             self._execution.steps[key] = self._compile(key, function, arguments)
-        if not self._execution.is_settled:
-            self._execution.settle()
         step = self._execution.steps[key]
         step.captured.check_lengths([array.shape for array in arguments.arrays])
         try:
-            self._compiler().check_parts(step.captured, arguments, local=False)
+            self._compiler().tracing.check_parts(step.captured, arguments, local=False)
         except CaptureError as error:
             self._not_shared[key] = NotSharedError(error.message)
             raise self._not_shared[key] from error

@@ -98,7 +98,8 @@ class Domain:
     @cached_property
     def examples(self) -> Floats:
         """By host, its number of examples in a batch."""
-        shares = shares_of({host.name: len(host.replica_devices) for host in self.spec.hosts}, self.batch_size)
+        replicas = {host.name: len(host.replica_devices) for host in self.spec.hosts}
+        shares = shares_of(replicas, self.batch_size, of_examples=self.graph.shares_examples)
         return np.array([share.examples for share in shares.values()], np.float32)
 
     @cached_property
@@ -238,7 +239,10 @@ class Domain:
     @cached_property
     def activation_bytes(self) -> float:
         """Estimated bytes of activations that the replica with the most examples keeps within a step."""
-        return activation_bytes(self.graph, -(-self.batch_size // int(self.replicas.sum())))
+        replicas = int(self.replicas.sum())
+        if self.graph.shares_examples:
+            return activation_bytes(self.graph, self.batch_size) / replicas
+        return activation_bytes(self.graph, -(-self.batch_size // replicas))
 
     @cached_property
     def memory_bytes(self) -> Floats:
@@ -281,7 +285,8 @@ class Domain:
 
     @property
     def _largest_share(self) -> float:
-        return -(-self.batch_size // int(self.replicas.sum())) / self.batch_size
+        replicas = int(self.replicas.sum())
+        return 1 / replicas if self.graph.shares_examples else -(-self.batch_size // replicas) / self.batch_size
 
 
 def _ring(between: Floats) -> Floats:

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 _ROWS_BYTES = 12  # the number of examples of a worker, and two numbers that represent the batch, float32
 
 
-def shares(strategy: Strategy, hosts: tuple[str, ...], batch_size: int) -> dict[str, Share]:
-    """The share of each host.
+def shares(
+    strategy: Strategy, hosts: tuple[str, ...], batch_size: int, *, of_examples: bool = False
+) -> dict[str, Share]:
+    """The share of each host; see :func:`~autodist.cost.shares_of`.
 
     Example:
         >>> from autodist.strategies import GraphConfig
@@ -35,7 +37,7 @@ def shares(strategy: Strategy, hosts: tuple[str, ...], batch_size: int) -> dict[
         {'a': Share(examples=6, replicas=2), 'b': Share(examples=2, replicas=1)}
     """
     owners = Counter(map(host_of, strategy.graph.replicas))
-    return shares_of({host: owners[host] for host in hosts}, batch_size)
+    return shares_of({host: owners[host] for host in hosts}, batch_size, of_examples=of_examples)
 
 
 def shard_messages(

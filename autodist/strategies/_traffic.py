@@ -63,7 +63,7 @@ def traffic(
     require_types(strategy)
     size = batch_size or graph.batch_size or DEFAULT_BATCH_SIZE
     hosts = tuple(host.name for host in spec.hosts)
-    cluster = shares(strategy, hosts, size)
+    cluster = shares(strategy, hosts, size, of_examples=graph.shares_examples)
     messages = tuple(shard_messages(strategy, graph, size, rows or {}))
     parts = dict(zip(hosts, reduction_shares([host.bandwidth_gbps or 1.0 for host in spec.hosts]), strict=True))
     flows = [

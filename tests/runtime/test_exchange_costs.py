@@ -16,6 +16,7 @@ CHIEF = SimpleNamespace(is_chief=True)
 class Step:
     def __init__(self, has_tiles=False):
         self.graph = SimpleNamespace(exchanged=EXCHANGED, has_tiles=has_tiles)
+        self.captured = SimpleNamespace(graph=SimpleNamespace(shares_examples=False))
 
 
 def spec(hosts):

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from autodist.runtime._compile import Compiler
 from autodist.runtime._part_checks import PartChecks
+from autodist.runtime._step_tracing import StepTracing
 from autodist.runtime.data import LocalArray, flatten
 
 
@@ -20,10 +20,10 @@ def part(rows, of_rows):
 def test_steps_are_looked_at_with_the_rows_of_the_whole_batch(rows, of_rows, looked_at_with):
     """All workers with the same number: else one of them goes on, while the other one traces the step again."""
     asked = []
-    compiler = object.__new__(Compiler)
-    compiler._worker = SimpleNamespace(world_size=2)
-    compiler._parts = SimpleNamespace(check=lambda captured, arguments, rows: asked.append(rows))
-    compiler.check_parts(None, part(rows, of_rows), local=True)
+    tracing = object.__new__(StepTracing)
+    tracing._worker = SimpleNamespace(world_size=2)
+    tracing._parts = SimpleNamespace(check=lambda captured, arguments, rows: asked.append(rows))
+    tracing.check_parts(None, part(rows, of_rows), local=True)
     assert asked == [looked_at_with]
 
 

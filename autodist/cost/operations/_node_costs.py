@@ -54,6 +54,17 @@ def node_costs(graph: TrainingGraph, batch_size: int) -> dict[str, NodeCost]:
     return _Costs(FunctionBodies(graph.graph_def), batch_size).by_node(graph.analysis.nodes)
 
 
+def work_s(graph: TrainingGraph, batch_size: int) -> float:
+    """Seconds that a device is assumed to compute a step, operation by operation.
+
+    Args:
+        graph: G, with its GraphDef.
+        batch_size: The assumed length of dims that the graph leaves open.
+    """
+    costs = node_costs(graph, batch_size).values()
+    return sum(cost.flops / DEVICE_FLOPS + cost.bytes / MEMORY_BYTES_PER_S for cost in costs)
+
+
 class _Costs:
     def __init__(self, bodies: FunctionBodies, batch_size: int) -> None:
         self._bodies = bodies

@@ -38,11 +38,13 @@ class ArgumentLayouts:
     Attributes:
         dims: Per argument, the dims along which replicas have parts of it.
         sent_bytes: The least number of bytes that all hosts send each other in a call with these parts.
+        exchanges: How often replicas exchange something in a call.
         tried: The same for the other dims that were tried.
     """
 
     dims: Dims
     sent_bytes: float
+    exchanges: int
     tried: Mapping[Dims, float]
 
     @property
@@ -111,6 +113,7 @@ class _Search:
         self._most_tried = min(_MOST_TRIED, max(_FEWEST_TRIED, _MOST_PLANNED // len(graph.analysis.nodes)))
         self._costs: dict[Dims, float] = {}
         self._sent: dict[Dims, float] = {}
+        self._exchanges: dict[Dims, int] = {}
         self._in_parts: set[Dims] = set()
         self._refused: NoPlanError | None = None
 
@@ -124,7 +127,9 @@ class _Search:
             assert self._refused is not None
             raise self._refused
         best = self._with_copies(best)
-        return ArgumentLayouts(best, self._sent[best], dict(self._sent)) if best in self._in_parts else None
+        if best not in self._in_parts:
+            return None
+        return ArgumentLayouts(best, self._sent[best], self._exchanges[best], dict(self._sent))
 
     def _better(self, dims: Dims) -> Dims:
         """Improve the cut of one argument after the other, until none can be improved."""
@@ -170,7 +175,7 @@ class _Search:
         self._sent[dims] = sent_bytes(self._graph, plan, self._hosts)
         if _is_in_parts(plan):
             self._in_parts.add(dims)
-        count = sum(one.travels for found in plan.exchanges.values() for one in found)
+        count = self._exchanges[dims] = sum(one.travels for found in plan.exchanges.values() for one in found)
         moved = sent_bytes(self._graph, plan, self._parts)  # between devices of one host as well
         return moved + LATENCY_BYTES * count + COMPUTING * sum(self._made(plan))
 

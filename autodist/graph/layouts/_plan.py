@@ -248,7 +248,9 @@ class _Planner:
             elif mark is not None:
                 groups.setdefault(mark.gradient, []).append(name)
         for marks in groups.values():
-            varying = [m for m in marks if node_of(self.nodes[m].input[0]) in self.analysis.scalings]
+            varying = [
+                m for m in marks if self.tiled.inputs or node_of(self.nodes[m].input[0]) in self.analysis.scalings
+            ]
             parts = [m for m in varying if self.analysis.marks[m].part == "dense"]
             rows = [m for m in marks if self.analysis.marks[m].part in _OF_ROWS] if varying else []
             cut = self._cut_of(rows) if rows else None

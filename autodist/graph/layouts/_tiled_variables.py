@@ -55,6 +55,10 @@ class TiledVariables:
         """The same for a group of replicas, which has its part of the examples and joins the others at these nodes."""
         return replace(self, examples=self.examples // groups, meetings=frozenset(meetings))
 
+    def with_arguments(self, arguments: TiledVariables) -> TiledVariables:
+        """The same with arguments of which replicas have parts."""
+        return replace(self, parts=arguments.parts, inputs=arguments.inputs)
+
     @classmethod
     def of_arguments(cls, graph: TrainingGraph, parts: int) -> TiledVariables:
         """The arguments of a step that are cut into this many parts."""

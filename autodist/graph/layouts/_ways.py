@@ -187,6 +187,8 @@ class Ways:
         along = None if found is None else AlongTiles(found.index, self._parts)
         if found is None or along is None or along in seen:
             return None
+        if not isinstance(meaning.sizes[found.index], int):
+            return None  # in a step for one number of rows, its length may be one that grows with them
         seen.add(along)
         changes = changes_of_parts(node, self._shapes.cases, along)
         local = self._lengths(node, meaning, along)

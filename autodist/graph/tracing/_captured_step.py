@@ -105,6 +105,11 @@ class CapturedStep:
     reason: FixedRowsError | None = field(default=None, compare=False)
     lengths: ServedLengths | None = field(default=None, compare=False)
 
+    @property
+    def is_tried(self) -> bool:
+        """Whether the step is traced in another way if it can't be compiled as it was traced."""
+        return self.lengths is not None or self.graph.shares_examples
+
     def with_batch_size(self, rows: int | None) -> CapturedStep:
         """The same step, captured for a batch of this many examples."""
         graph, lengths = self.graph.with_batch_size(rows), self.lengths

@@ -79,6 +79,8 @@ class Replicate(Kernel):
             return graph
         analysis = self.graph.analysis
         demand = NodeDemand(analysis, self.graph)
+        if self.graph.shares_examples:
+            self._check_shares(graph.layout, TiledVariables.of(self.graph))
         halves = () if self.own_state else notes_of_halves(self.graph)
         grouped = self._in_groups(graph, demand) if graph.layout.groups > 1 else None
         if grouped is not None:
@@ -100,9 +102,9 @@ class Replicate(Kernel):
         replica only if replicas then need nothing of each other before they have their gradients.
         """
         arguments = TiledVariables.of_arguments(self.graph, graph.layout.num_replicas)
-        if arguments.parts:
-            return plan_batch(self.graph, arguments)
         tiled = TiledVariables.of(self.graph)
+        if arguments.parts:
+            return plan_batch(self.graph, tiled.with_arguments(arguments))
         if tiled.parts and graph.layout.groups == 1:
             return self._tiled_plan(demand, tiled, graph.layout)
         synchronized = [name for name in demand.analysis.synchronized if name in demand.replica]
@@ -135,6 +137,18 @@ class Replicate(Kernel):
             tiled = TiledVariables.of(meetings.graph).in_groups(graph.layout.groups, meetings.scalings)
             return share_batch(graph, meetings.graph, plan_batch(meetings.graph, tiled), meetings)
         return None
+
+    def _check_shares(self, layout: Layout, tiled: TiledVariables) -> None:
+        """Check that replicas may share each example, or the arrays of a function."""
+        reasons = {
+            "servers apply updates without waiting for all workers": self.own_state,
+            "a worker has no replica": not all(layout.replicas),
+            "replicas are in groups": layout.groups > 1,
+            f"variables are cut into {tiled.parts} parts": tiled.parts not in (0, layout.num_replicas),
+        }
+        found = [reason for reason, holds in reasons.items() if holds]
+        if found:
+            raise StrategyError(f"replicas have parts of arguments, and {' and '.join(found)}")
 
     def _check_exact(self, demand: NodeDemand) -> None:
         """Check that replicas may share the step tensor by tensor."""

@@ -144,9 +144,11 @@ class TileExchanges:
         paddings = self._out.constant(
             f"{name}/paddings", [own if d == tile.dim else (0, 0) for d in range(rank)], "int32"
         )
-        return self._out.add(
-            "Pad", name, [value, paddings], T=dtype, Tpaddings="int32", device=self._layout.replica_device(replica)
-        )
+        kinds = {"T": dtype, "Tpaddings": "int32", "device": self._layout.replica_device(replica)}
+        zero = self._out.constant(f"{name}/zero", 0, dtype)
+        # TensorFlow's pass for oneDNN takes a `Pad` before a convolution with a bias for that of the image, and aborts
+        # the process if it is that of the bias.
+        return self._out.add("PadV2", name, [value, paddings, zero], **kinds)
 
     def _front(self, tensor: str, tile: Tile) -> list[int]:
         """The order of dims in which the one that is cut comes first."""

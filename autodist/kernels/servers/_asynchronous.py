@@ -94,7 +94,7 @@ class _Rewriting:
             asynchronous=tuple(name for unit in self.units for name in unit.members),
             waits=bool(points) or any(unit.synchronizer.sync for unit in self.units),
         )
-        alive = [n for p in points for n in (*p.synced, *map(node_of, p.local))]
+        alive = [n for p in points for n in (*p.synced, *map(node_of, p.given))]
         roots = [*map(node_of, (*changed.outputs, *changed.local_outputs)), *effects, *changed.kept, *alive]
         # Nothing waits for the updates of asynchronous units any more.
         self.nodes.stop_waiting({*self.regions.writes, *(name for name, bits in self.regions.behind.items() if bits)})

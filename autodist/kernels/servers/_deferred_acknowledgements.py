@@ -23,7 +23,7 @@ def deferred_units(analysis: StepAnalysis, points: Iterable[SyncPoint], writes: 
     for name, needs in analysis.index.needs.items():
         for source in needs:
             followers.setdefault(source, []).append(name)
-    sent = {node_of(t) for point in points for tensors in (point.local, *point.parts) for t in tensors}
+    sent = {node_of(t) for point in points for tensors in (point.given, *point.parts) for t in tensors}
     immediate = {unit for write, unit in writes.items() if _leads_on(write, unit, followers, sent, writes)}
     return frozenset(writes.values()) - immediate
 

@@ -138,7 +138,7 @@ class _Rewriting:
         return self.analysis.gradient_bits(bits)
 
     def _epochs(self) -> UpdateEpochs:
-        sent = [node_of(tensor) for point in self.graph.points for tensor in point.local]
+        sent = [node_of(tensor) for point in self.graph.points for tensor in point.given]
         state = [name for point in self.graph.points if point.variable is None for name in point.synced]
         roots = [*self.graph.effects, *map(node_of, self.graph.outputs), *sent, *state]
         return UpdateEpochs(self.analysis, self.writes, self.behind, self.units, roots)
@@ -359,7 +359,7 @@ class _Rewriting:
         ours = {point.name for points in self.points.values() for point in points}
         served = [synced for name in self.served for point in self.points[name] for synced in point.synced]
         foreign = [p for p in self.graph.points if p.name not in ours]
-        return mine + served + [n for p in foreign for n in (*p.synced, *map(node_of, p.local))]
+        return mine + served + [n for p in foreign for n in (*p.synced, *map(node_of, p.given))]
 
     def _pushes(self) -> list[str]:
         """Push this worker's gradients after it has read their variables, or a signal if it has no gradients."""

@@ -178,7 +178,7 @@ def _needs(analysis: StepAnalysis, handles: Container[str], needed: Container[st
 def _computed_everywhere(analysis: StepAnalysis, points: Iterable[SyncPoint]) -> set[str]:
     every = list(points)
     ends = {name for point in every for name in point.synced}
-    stack = [node_of(t) for point in every for tensors in (point.local, *point.parts) for t in tensors]
+    stack = [node_of(t) for point in every for tensors in (point.given, *point.parts) for t in tensors]
     found: set[str] = set()
     while stack:
         name = stack.pop()

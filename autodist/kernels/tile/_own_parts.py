@@ -122,7 +122,7 @@ def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool)
     gone = [name for name, write in analysis.writes.items() if any(handle in away for handle in write.handles)]
     editor.stop_waiting([*gone, *(_computed_from(graph, away) if is_trained else ())])
     effects = tuple(effect for effect in graph.effects if effect not in set(gone))
-    points = [node_of(tensor) for point in graph.points for tensor in (*point.synced, *point.local)]
+    points = [node_of(tensor) for point in graph.points for tensor in (*point.synced, *point.given)]
     outputs = map(node_of, (*graph.outputs, *graph.local_outputs))
     editor.prune([*effects, *points, *outputs, *graph.kept])
     needed = sorted(name for node, name in away.items() if node in editor)

@@ -228,6 +228,7 @@ class _FloorTrial(_Trial):
         part = arguments if local else _part_of_host(captured.graph, arguments, spec, worker.rank)
         super().__init__(trials, number, AllReduce().build(captured.graph, own), captured, part, local=False)
         self._spec = own
+        self._parts = len(spec.replicas) / max(1, len(own.replicas))
         alone = Worker(WorkerEnvironment())
         self._state = StateStore(alone, self._name, borrows=True)
         self._steps = SessionSteps(alone, own, trials._convention, self._state, self._name)
@@ -236,7 +237,11 @@ class _FloorTrial(_Trial):
         return super()._prepare() if self._spec.replicas else [0.0]
 
     def _take(self, count: int) -> list[float]:
-        return super()._take(count) if self._spec.replicas else [0.0] * count
+        if not self._spec.replicas:
+            return [0.0] * count
+        # Where replicas share each example, this worker has computed all parts of it.
+        parts = self._parts if self._captured.graph.shares_examples else 1
+        return [step_s / parts for step_s in super()._take(count)]
 
 
 def _part_of_host(graph: TrainingGraph, arguments: Arguments, spec: ResourceSpec, rank: int) -> Arguments:
