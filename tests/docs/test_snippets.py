@@ -51,7 +51,6 @@ for words in ("run train.py --workers 2", "init -H worker1,worker2"):
         None,  # tests/runtime/mesh_script.py has such a layout, on one and on several workers
         "import autodist, numpy as np, tensorflow as tf\n"
         "points, centres = np.float32(np.arange(24).reshape(12, 2)), np.float32([[0, 0], [20, 20]])\n",
-        MODEL + "loss_of, optimizer = keras.losses.MeanSquaredError(), keras.optimizers.SGD()\n",
     ],
 }
 
