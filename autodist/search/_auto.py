@@ -22,6 +22,7 @@ from autodist.search._simulated_ranking import Ranked, ScoringBudget, rank_offli
 from autodist.search._verdict import verdict_of
 from autodist.search._wary_simulator import WarySimulator
 from autodist.search._with_tiles_instead import tiled_to_fit, with_tiles_instead
+from autodist.search._without_slowest import without_slowest
 from autodist.search.searchers import LocalSearcher
 from autodist.search.space import Catalogue, Space, keeps_results, obeys
 from autodist.search.store import (
@@ -269,10 +270,11 @@ class Auto(StrategyBuilder):
         )
         given = told[0], domain, advice.simulator, advice.margin
         tiled = with_tiles_instead(*given, may_group=self.groups) if may_tile else None
-        if tiled is None:
-            return told
-        why = f"auto: {tiled.builder}, expected to be faster than the best of {of} by {source}"
-        return replace(tiled, builder=why), *told
+        if tiled is not None:
+            why = f"auto: {tiled.builder}, expected to be faster than the best of {of} by {source}"
+            told = replace(tiled, builder=why), *told
+        hint = without_slowest(told[0], domain, advice.simulator)
+        return replace(told[0], builder=told[0].builder + hint), *told[1:]
 
     def _proposals_for(self, domain: Domain) -> int:
         by_size = _VARIABLES // max(1, len(domain.variables))

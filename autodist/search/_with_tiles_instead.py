@@ -74,7 +74,8 @@ def tiled_to_fit(domain: Domain) -> dict[str, Strategy]:
 
 def can_tile_steps(domain: Domain) -> bool:
     """Whether workers may each hold parts of weights, and what they would exchange is known."""
-    is_known = domain.graph.graph_def is not None and domain.graph.batch_size is not None
+    graph = domain.graph
+    is_known = graph.graph_def is not None and graph.batch_size is not None and not graph.shares_examples
     return is_known and len(domain.spec.hosts) > 1 and bool((domain.replicas > 0).all())
 
 

@@ -47,7 +47,7 @@ from autodist.strategies._explain import Cost, Explanation, ExplanationRow, Host
 from autodist.strategies._messages import shard_messages
 from autodist.strategies._permission import Permission, needs_servers
 from autodist.strategies._problem import Problem, sentences
-from autodist.strategies._retargeted import RetargetedWarning
+from autodist.strategies._retargeted import RetargetedWarning, retargeted_to
 from autodist.strategies._shard_messages import ShardMessages, host_of
 from autodist.strategies._shards import Partition, ShardSlice, num_shards, shard_slices
 from autodist.strategies._strategy import (
@@ -151,6 +151,7 @@ __all__ = [
     "names_builder",
     "needs_servers",
     "num_shards",
+    "retargeted_to",
     "sentences",
     "shard_messages",
     "shard_slices",
