@@ -122,6 +122,20 @@ def convolved(a, b):
     return [image, loss, *tape.gradient(loss, [a, b])]
 
 
+def strung(a, b):
+    """Pixels of several images, strung together for a loss and taken apart again, by rows and by columns."""
+    images = a[:, :, None, None] * b[:3, :4]
+    with tf.GradientTape() as tape:
+        tape.watch(images)
+        pixels = tf.reshape(images, [-1, 3, 4])
+        scores = tf.nn.log_softmax(tf.reshape(tf.transpose(pixels, [0, 2, 1]), [-1, 3]))
+        logits = scores * tf.reduce_mean(scores, 0)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.argmax(scores, 1), logits)
+        apart = tf.reshape(losses, [a.shape[0], a.shape[1], 4])
+        loss = tf.reduce_sum(apart**2) + tf.reduce_max(scores) + tf.reduce_sum(tf.reduce_mean(apart, 1))
+    return loss, apart, tape.gradient(loss, images), tf.cumsum(losses), scores[7::2]
+
+
 PROGRAMS = {
     product: [normal(12, 6), normal(6, 18)],
     statistics: [normal(12, 6)],
@@ -139,6 +153,7 @@ PROGRAMS = {
     around: [normal(12, 6)],
     pieces: [normal(12, 6)],
     convolved: [normal(12, 18), normal(6, 6)],
+    strung: [normal(12, 18), normal(6, 6)],
 }
 
 
@@ -330,6 +345,19 @@ def test_within_another_function_it_is_a_part_of_that():
     with autodist.scope(ResourceSpec.local(cpus=2)):
         found = tf.function(lambda a, b: step(a, b)[0] * 2)(*map(tf.constant, arrays))
     np.testing.assert_allclose(found, 2 * arrays[0] @ arrays[1], rtol=1e-4, atol=1e-5)
+
+
+def test_pixels_of_several_images_are_strung_together_in_parts():
+    """A replica's part of each image is a part of each stretch of their pixels, of which nothing is gathered."""
+
+    def loss(images, labels):
+        return tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(labels, images * 2.0, from_logits=True) ** 2)
+
+    specs = [tf.TensorSpec([3, 8, 5, 7]), tf.TensorSpec([3, 8, 5], tf.int32)]
+    captured = capture(loss, specs, VariableNames(), split=[False] * 2, fixed=True)
+    graph = as_array_program(captured)[0].graph.with_tiles([(1,), (1,)])
+    found = exchanged_in(graph, plan_batch(graph, TiledVariables.of_arguments(graph, 4)))
+    assert [(one.how, one.size_bytes) for one in found] == [("added up", 4)]
 
 
 def test_what_is_compared_is_gathered_from_all_replicas():

@@ -75,9 +75,12 @@ class Tile:
 
     Attributes:
         dim: The dim that is cut.
+        outer: Into how many stretches the dim falls, of each of which a replica has a part: as of the pixels of several
+            images that are strung together. Then all parts are equal.
     """
 
     dim: int
+    outer: int = 1
 
 
 @dataclass(frozen=True)
@@ -133,4 +136,6 @@ def factor_of(shape: Shape) -> int:
 
 def is_scattered(layout: Layout) -> bool:
     """Whether each replica has one contiguous part of the tensor, so that no replica has to sum all of it."""
-    return isinstance(layout, Tile) or (isinstance(layout, Cut) and layout.dim == 0 and layout.outer == 1)
+    if isinstance(layout, Tile):
+        return layout.outer == 1
+    return isinstance(layout, Cut) and layout.dim == 0 and layout.outer == 1

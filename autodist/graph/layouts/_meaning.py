@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -57,10 +58,14 @@ class AlongTiles:
     Attributes:
         index: Its name.
         parts: How many parts, one for each replica of all workers.
+        outer: Into how many stretches its values fall, of each of which a replica has a part.
+        repeats: Whether parts of tensors may fall into stretches, see :class:`Tile`.
     """
 
     index: str
     parts: int
+    outer: int = 1
+    repeats: bool = False
 
 
 Dims: TypeAlias = "tuple[Place | None, ...]"
@@ -107,15 +112,25 @@ class Meaning:
                 found.append(along)
         return tuple(found)
 
-    def along_tiles(self, dims: Dims | None, tile: Tile, parts: int) -> AlongTiles | None:
+    def along_tiles(self, dims: Dims | None, tile: Tile, parts: int, *, repeats: bool = False) -> AlongTiles | None:
         """The index that a node is cut along if one of its tensors is tiled like this; None if there is none.
 
-        It is the outermost one of the dim, whose parts are one after the other.
+        It is the outermost one of the dim, whose parts are one after the other, or the one inside of the stretches into
+        which the dim falls.
         """
         place = None if dims is None or tile.dim >= len(dims) else dims[tile.dim]
-        terms = [] if place is None else [name for name, _ in place.terms if self.sizes[name] != 1]
-        along = AlongTiles(terms[-1], parts) if terms else None
-        return along if along is not None and dims is not None and self.cut(dims, along) == tile else None
+        outside = 1
+        for name, _ in reversed(() if place is None else place.terms):
+            size = self.sizes[name]
+            if size == 1:
+                continue
+            along = AlongTiles(name, parts, max(1, tile.outer // outside), repeats)
+            if dims is not None and self.cut(dims, along) == tile:
+                return along
+            if not isinstance(size, int) or outside * size > tile.outer:
+                return None
+            outside *= size
+        return None
 
     def cut(self, dims: Dims, along: Along | AlongTiles) -> Cut | Tile | None:
         """How a tensor is cut if the node is; None if it is not cut, or can't be."""
@@ -127,10 +142,18 @@ class Meaning:
             return None
         place = dims[places[0]]
         assert place is not None
+        names = [name for name, _ in place.terms if self.sizes[name] != 1]
+        outside = (
+            [self.sizes[name] for name in names[names.index(along.index) + 1 :]] if along.index in names else [None]
+        )
+        if not isinstance(place.length, int) or not all(isinstance(one, int) for one in outside):
+            return None
+        outer = along.outer * prod(one for one in outside if isinstance(one, int))
+        if outer > 1 and (not along.repeats or size % (along.outer * along.parts)):
+            return None
         if size % along.parts and place.length != size:  # parts of the dim would end within values of the index
             return None
-        outermost = [name for name, _ in place.terms if self.sizes[name] != 1][-1:]
-        return Tile(places[0]) if outermost == [along.index] and isinstance(place.length, int) else None
+        return Tile(places[0], outer)
 
     def _cut(self, dims: Dims, along: Along) -> Cut | None:
         places = self.dims_of(dims, along.index)

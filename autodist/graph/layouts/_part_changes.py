@@ -43,7 +43,7 @@ def changes_of_parts(node: Any, cases: Sequence[Inference], along: AlongTiles) -
     Returns:
         An empty tuple where the parts do the same as the node; None where their changes are not known.
     """
-    if "shape" in node.attr:
+    if "shape" in node.attr or (along.outer > 1 and meaning(node.op).adapt is not None):
         return None
     found = {_of_case(node, case, along) for case in cases}
     return found.pop() if len(found) == 1 else None

@@ -101,7 +101,7 @@ class _Planner:
         batch_size = graph.fixed_rows or tiled.examples or BATCH_SIZE
         self.shapes = shapes_of(graph, tiled, by_rows=by_rows) if shapes is None else shapes
         self._shape = self.shapes.shape
-        self.ways = Ways(self.nodes, self.shapes, tiled.parts)
+        self.ways = Ways(self.nodes, self.shapes, tiled.parts, repeats=bool(tiled.inputs))
         needed = ancestors(self.nodes, [*self.effects, *map(node_of, self.outputs)])
         self.order = tuple(name for name in self.analysis.order if name in needed)
         self.primary: dict[str, Way] = {}
@@ -320,7 +320,7 @@ class _Planner:
 
     def _steps(self, tensor: str, source: Layout, target: Layout, wanted: dict[Layout, None]) -> Iterator[Exchange]:
         """The exchanges that bring a tensor from one layout to another, perhaps by the whole tensor."""
-        is_padded = isinstance(source, Tile) and target == Partial() and WHOLE not in wanted
+        is_padded = isinstance(source, Tile) and source.outer == 1 and target == Partial() and WHOLE not in wanted
         is_near = isinstance(target, Stretch) and source == Tile(target.dim) and WHOLE not in wanted
         is_direct = isinstance(source, Whole) or isinstance(target, Whole) or is_padded or is_near
         if is_direct or (source == Partial() and is_scattered(target) and WHOLE not in wanted):

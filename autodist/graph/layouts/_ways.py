@@ -36,12 +36,14 @@ class Ways:
         nodes: The flat step, by name.
         shapes: The shapes and small whole numbers of the step.
         parts: How many parts tiled tensors have; 0 where there are none.
+        repeats: Whether parts may fall into stretches, see :class:`Tile`: in a step whose lengths are all known.
     """
 
-    def __init__(self, nodes: dict[str, Any], shapes: StepShapes, parts: int = 0) -> None:
+    def __init__(self, nodes: dict[str, Any], shapes: StepShapes, parts: int = 0, *, repeats: bool = False) -> None:
         self._nodes = nodes
         self._shapes = shapes
         self._parts = parts
+        self._repeats = repeats
         self._meanings: dict[str, Meaning | None] = shapes.meanings
 
     def outputs_of(self, node: Any) -> int:
@@ -86,7 +88,7 @@ class Ways:
             is_found = is_found or along in seen or bool(ways)
             seen.update([along] if ways else [])
             yield from ways
-        if not is_found and isinstance(layout, Tile):
+        if not is_found and isinstance(layout, Tile) and layout.outer == 1:
             way = self._in_stretches(node, meaning, position, layout, seen)
             yield from [] if way is None else [way]
 
@@ -95,7 +97,7 @@ class Ways:
         dims = meaning.inputs[position]
         if isinstance(layout, Cut):
             return meaning.along(dims, layout)
-        along = meaning.along_tiles(dims, layout, self._parts)
+        along = meaning.along_tiles(dims, layout, self._parts, repeats=self._repeats)
         return () if along is None else (along,)
 
     def by_output(self, node: Any, index: int, layout: Layout) -> Way | None:
@@ -114,7 +116,7 @@ class Ways:
             multiples = ((name, meaning.sizes[name]) for name, how in meaning.reduced.items() if how is Reducer.SUM)
             found = tuple(Along(name, size.times, 1) for name, size in multiples if isinstance(size, Multiple))
         elif isinstance(layout, Tile):
-            along = meaning.along_tiles(meaning.outputs[index], layout, self._parts)
+            along = meaning.along_tiles(meaning.outputs[index], layout, self._parts, repeats=self._repeats)
             found = () if along is None or along.index not in meaning.masked else (along,)
         else:
             return None
@@ -166,6 +168,8 @@ class Ways:
         masks = meaning.masked.get(along.index) if is_tiled else None
         if (along.index in meaning.joined and masks is None) or changes is None:
             return
+        if masks is not None and along.outer > 1:
+            return  # rows are named by where a part begins
         inputs: list[Layout] = []
         for dims in meaning.inputs:
             places = () if dims is None else meaning.dims_of(dims, along.index)

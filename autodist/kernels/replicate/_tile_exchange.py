@@ -70,29 +70,58 @@ class TileExchanges:
         return len(self._plan.shapes.shape(tensor) or ())
 
     def _label(self, tensor: str, tile: Tile) -> str:
-        return f"{tensor.replace(':', '_')}/tile_{tile.dim}"
+        within = f"_of_{tile.outer}" if tile.outer > 1 else ""
+        return f"{tensor.replace(':', '_')}/tile_{tile.dim}{within}"
 
     def _part_of(self, tensor: str, tile: Tile, value: str, replica: int) -> str:
         """A replica's part of a tensor that its worker has whole."""
-        dtype, rank = tensor_dtype(self._nodes, tensor), self._rank(tensor)
+        dtype, rank, dim = tensor_dtype(self._nodes, tensor), self._rank(tensor), tile.dim
         name = f"replica_{replica}/autodist/part/{self._label(tensor, tile)}"
-        first, last = self._bounds(tensor, tile, self._layout.first_replica + replica)
-        begin = self._out.constant(f"{name}/begin", [first if d == tile.dim else 0 for d in range(rank)], "int32")
-        sizes = [last - first if d == tile.dim else -1 for d in range(rank)]
+        length = self._length(tensor, tile) // tile.outer
+        if tile.outer > 1:
+            value, rank, dim = self._unstrung(f"{name}/stretches", tensor, tile, value, length), rank + 1, dim + 1
+        first, last = bounds_of_part(length, self._plan.tiled.parts, self._layout.first_replica + replica)
+        begin = self._out.constant(f"{name}/begin", [first if d == dim else 0 for d in range(rank)], "int32")
+        sizes = [last - first if d == dim else -1 for d in range(rank)]
         size = self._out.constant(f"{name}/size", sizes, "int32")
         kinds = {"T": dtype, "Index": "int32", "device": self._layout.replica_device(replica)}
-        return self._out.add("Slice", name, [value, begin, size], **kinds)
+        part = self._out.add("Slice", name, [value, begin, size], **kinds)
+        return part if tile.outer == 1 else self._strung(f"{name}/strung", tensor, tile, part, last - first)
 
     def _gathered(self, tensor: str, tile: Tile, values: Sequence[str]) -> str:
         """All parts of all replicas, in their order."""
         dtype, label, front = tensor_dtype(self._nodes, tensor), self._label(tensor, tile), self._front(tensor, tile)
-        first = [
-            self._out.transpose(f"replica_{r}/autodist/{label}/first", v, front, dtype) for r, v in enumerate(values)
-        ]
+        names = [f"replica_{r}/autodist/{label}" for r in range(len(values))]
+        length = self._length(tensor, tile) // tile.outer
+        if tile.outer > 1:
+            each = length // self._plan.tiled.parts
+            pairs = zip(names, values, strict=True)
+            values = [self._unstrung(f"{name}/stretches", tensor, tile, value, each) for name, value in pairs]
+        first = [self._out.transpose(f"{n}/first", v, front, dtype) for n, v in zip(names, values, strict=True)]
         local = self._out.concat(f"autodist/local/{label}", first, dtype)
         gathered = self._points.at(label, Combine.CONCAT, local, dtype, None)
         back = [front.index(d) for d in range(len(front))]
-        return self._out.transpose(f"{gathered}/back", gathered, back, dtype)
+        whole = self._out.transpose(f"{gathered}/back", gathered, back, dtype)
+        return whole if tile.outer == 1 else self._strung(f"{whole}/strung", tensor, tile, whole, length)
+
+    def _unstrung(self, name: str, tensor: str, tile: Tile, value: str, length: int) -> str:
+        """A tensor in which the stretches of a dim, each of this length, are a dim of their own before it."""
+        shape, dtype = self._sizes(tensor), tensor_dtype(self._nodes, tensor)
+        sizes = [*shape[: tile.dim], tile.outer, length, *shape[tile.dim + 1 :]]
+        return self._out.reshape(name, value, sizes, dtype)
+
+    def _strung(self, name: str, tensor: str, tile: Tile, value: str, length: int) -> str:
+        """A tensor in which the stretches of a dim, each of this length, are strung together."""
+        shape, dtype = self._sizes(tensor), tensor_dtype(self._nodes, tensor)
+        sizes = [*shape[: tile.dim], tile.outer * length, *shape[tile.dim + 1 :]]
+        return self._out.reshape(name, value, sizes, dtype)
+
+    def _sizes(self, tensor: str) -> list[int]:
+        """The shape of a tensor in a step whose lengths are all known."""
+        shape = self._plan.shapes.cases[0].shape(tensor)
+        assert shape is not None, tensor
+        assert None not in shape, tensor
+        return [size or 0 for size in shape]
 
     def _scattered(self, tensor: str, tile: Tile, values: Sequence[str]) -> list[str]:
         """Each replica's part of a sum."""
@@ -151,5 +180,7 @@ class TileExchanges:
         return self._out.add("PadV2", name, [value, paddings, zero], **kinds)
 
     def _front(self, tensor: str, tile: Tile) -> list[int]:
-        """The order of dims in which the one that is cut comes first."""
-        return [tile.dim, *(d for d in range(self._rank(tensor)) if d != tile.dim)]
+        """The order of dims in which the one that is cut comes first; its stretches are a dim before it."""
+        is_strung = int(tile.outer > 1)
+        dim = tile.dim + is_strung
+        return [dim, *(d for d in range(self._rank(tensor) + is_strung) if d != dim)]
