@@ -11,12 +11,12 @@ from typing import Any
 from autodist.coordination import Worker, announce, keep_exchanged
 from autodist.error_text import said_by
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
-from autodist.graph import CapturedStep, NoGradientError, as_array_program
+from autodist.graph import CapturedStep, NoGradientError, as_array_program, for_shared_examples
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.runtime._session_steps import SessionSteps
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._step_plan import SessionPlan, written_by
-from autodist.runtime._step_tracing import StepTracing, check_trains
+from autodist.runtime._step_tracing import StepTracing
 from autodist.runtime._unshared import NotSharedError, refuse_unshared
 from autodist.runtime._wanted_strategy import wanted_for
 from autodist.runtime.data import Arguments, Convention, fingerprint_of
@@ -184,11 +184,11 @@ class Compiler:
     def capture_examples(
         self, function: Callable[..., Any], arguments: Arguments, rows: int, *, trains: bool
     ) -> CapturedStep:
-        """Trace a step for batches of just this shape, whose examples replicas share.
+        """Trace a step, and describe it for batches of just this shape, whose examples replicas share.
 
         Args:
             function: The step.
-            arguments: Those of its first call, none of which is split.
+            arguments: Those of its first call.
             rows: How many rows its batch has.
             trains: Whether it is to be a training step; else one that trains nothing.
 
@@ -197,21 +197,25 @@ class Compiler:
             NotSharedError: It trains something, or its result would differ from that of one device.
             CaptureError: It can't be captured.
         """
-        captured = self.tracing.whole(function, arguments, of_batch=True)
         if trains:
-            check_trains(function, captured)
+            captured = self.tracing.capture(function, arguments, local=False)
         else:
-            refuse_unshared(captured, self._steps.placements)
-        return captured.with_batch_size(rows)
+            captured = self._capture_untrained(function, arguments, local=False)
+        return for_shared_examples(captured, rows)
 
-    def compile_examples(self, captured: CapturedStep, arguments: Arguments) -> CompiledStep:
-        """Compile a step that trains nothing, whose examples replicas share; see :meth:`capture_examples`."""
+    def compile_untrained(self, captured: CapturedStep, arguments: Arguments) -> CompiledStep:
+        """Compile a step that trains nothing: it runs where the replicas of the last training step are.
+
+        Args:
+            captured: The step.
+            arguments: Those of its first call.
+
+        Raises:
+            UsageError: The workers have different batches.
+        """
+        strategy = replace(self._steps.strategies[-1], variables=(), builder="")
         with self._worker.whereabouts.at("evaluates or predicts"):
-            return self._bring_in_untrained(captured, self._untrained_strategy(), self._fingerprint(arguments))
-
-    def _untrained_strategy(self) -> Strategy:
-        """The strategy of a step that trains nothing: where the replicas of the last step are."""
-        return replace(self._steps.strategies[-1], variables=(), builder="")
+            return self._bring_in_untrained(captured, strategy, self._fingerprint(arguments))
 
     def strategy_of_arrays(self, captured: CapturedStep) -> Strategy:
         """The strategy of a function of arrays: it runs where the steps before it do, or on all devices.
@@ -268,13 +272,17 @@ class Compiler:
             UsageError: The workers have different batches.
         """
         assert self.can_share
+        return self.compile_untrained(self._capture_untrained(function, arguments, local=local), arguments)
+
+    def _capture_untrained(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CapturedStep:
+        """Trace a step that trains nothing; see :meth:`compile_shared`."""
         try:
             captured = self.tracing.any_rows(function, arguments, local=local)
             self.tracing.check_parts(captured, arguments, local=local)
         except CaptureError as error:
             raise NotSharedError(error.message) from error
         refuse_unshared(captured, self._steps.placements)
-        return self.compile_examples(captured, arguments)
+        return captured
 
     def _fingerprint(self, arguments: Arguments) -> int:
         return fingerprint_of(arguments, own=self._convention.brings_own(arguments.is_local or arguments.is_global))

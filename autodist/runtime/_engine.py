@@ -237,7 +237,7 @@ class Engine:
         few = self._small_batches.ready(
             function,
             arguments,
-            lambda compiler, whole, rows: compiler.capture_examples(function, whole, rows, trains=True),
+            lambda compiler, given, rows: compiler.capture_examples(function, given, rows, trains=True),
             lambda captured, whole: self._compiled(captured, whole, False),
             local=local,
         )

@@ -83,8 +83,8 @@ class SharedSteps:
         found = self._small_batches.ready(
             place,
             arguments,
-            lambda compiler, whole, rows: compiler.capture_examples(function, whole, rows, trains=False),
-            lambda captured, whole: self._compiler().compile_examples(captured, whole),
+            lambda compiler, given, rows: compiler.capture_examples(function, given, rows, trains=False),
+            lambda captured, given: self._compiler().compile_untrained(captured, given),
         )
         step, arguments = found or self._splits.traced(place, arguments, functools.partial(self._step, function))
         if not self._execution.is_settled:
@@ -92,7 +92,7 @@ class SharedSteps:
         return step.result(self._execution.run(step, arguments, local=False, trains=False))
 
     def _step(self, function: Callable[..., Any], arguments: Arguments) -> CompiledStep:
-        key = ("shared", function, arguments.key)
+        key = (("shared", function), arguments.key)
         if key in self._not_shared:
             raise self._not_shared[key]
         if key not in self._execution.steps:

@@ -73,17 +73,17 @@ class SmallBatches:
         Args:
             place: What tells the calls of the step from those of others.
             arguments: Those of the call, with what is split.
-            capture: Traces the step for arguments of just these shapes, none of which is split, and that many rows.
+            capture: Traces the step, and describes it for that many rows.
             compile_step: Compiles it.
             local: Whether the arguments are this worker's part of the global batch.
         """
         rows = len(arguments.batch[0]) if arguments.batch else 0
         if not 0 < rows < len(self._spec.replicas) or not self._may_share(arguments, local):
             return None
-        arguments = replace(arguments, split=(False,) * len(arguments.arrays), open_dims=(), ties=())
-        key = place, arguments.key
-        if key in self._by_rows:
-            return None
+        whole = replace(arguments, split=(False,) * len(arguments.arrays), open_dims=(), ties=())
+        key = place, whole.key
+        if key in self._by_rows or (place, arguments.key) in self._execution.steps:
+            return None  # where other batches were shared by rows, this may be the last one, with fewer
         if key not in self._execution.steps:
             self._execution.settle()
             step = self._new_step(arguments, lambda: capture(self._compiler(), arguments, rows), compile_step)
@@ -91,7 +91,7 @@ class SmallBatches:
                 self._by_rows.add(key)
                 return None
             self._execution.steps[key] = step
-        return self._execution.steps[key], arguments
+        return self._execution.steps[key], whole
 
     def _may_share(self, arguments: Arguments, local: bool) -> bool:
         """Whether all workers have the whole batch, each of whose lengths is known, and losses are as on one device."""
@@ -128,7 +128,7 @@ class SmallBatches:
 
     def _pays(self, captured: CapturedStep, cuts: ArgumentLayouts) -> bool:
         """Whether replicas that share examples are expected to be faster than one that computes them."""
-        alone_s = work_s(captured.graph, 1)
+        alone_s = work_s(captured.graph, captured.graph.batch_size or 1)
         return alone_s > _GAIN * (alone_s / len(self._spec.replicas) + self._sent_s(cuts))
 
     def _sent_s(self, cuts: ArgumentLayouts) -> float:

@@ -52,26 +52,18 @@ class StepTracing:
         self._warn = warn
         self._parts = PartChecks(len(spec.replicas), are_planned=convention.gradient_reduction == "auto")
 
-    def whole(self, function: Callable[..., Any], arguments: Arguments, *, of_batch: bool = False) -> CapturedStep:
+    def whole(self, function: Callable[..., Any], arguments: Arguments) -> CapturedStep:
         """Trace a function for arguments of just these shapes, none of which is split.
 
         Args:
             function: The function.
             arguments: Those of its first call.
-            of_batch: Whether they are a batch, over which batch normalization is to normalize.
 
         Raises:
             CaptureError: It can't be captured.
         """
         self._state.pull_all()  # tracing may build layers from current values
-        return capture(
-            arguments.bind(function),
-            arguments.specs(),
-            self.names,
-            split=arguments.split,
-            fixed=True,
-            synchronized_batch_norm=of_batch,
-        )
+        return capture(arguments.bind(function), arguments.specs(), self.names, split=arguments.split, fixed=True)
 
     def capture(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CapturedStep:
         """Trace a step for arguments of this kind.

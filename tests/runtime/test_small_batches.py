@@ -72,6 +72,28 @@ def test_elsewhere_they_share_the_batch(strategy, options, small_pays, caplog):
     assert CUT not in caplog.text
 
 
+def test_programs_see_the_shapes_of_one_device(small_pays, caplog):
+    """A dataset leaves the number of rows open. Keras then weights all batches alike in the losses of outputs."""
+    import keras
+
+    def tested():
+        keras.utils.set_random_seed(0)
+        given = keras.Input((12, 10, 2))
+        hidden = keras.layers.Conv2D(3, 3, activation="relu")(given)
+        outputs = [keras.layers.Conv2D(1, 1, name="a")(hidden), keras.layers.Conv2D(2, 1, name="b")(hidden)]
+        model = keras.Model(given, outputs)
+        model.compile("sgd", ["mse", "mae"], loss_weights=[1.0, 0.5])
+        normal = np.random.default_rng(0).normal
+        images, *targets = (normal(size=(5, *shape)) for shape in ((12, 10, 2), (10, 8, 1), (10, 8, 2)))
+        model.fit(images, targets, 2, 2, verbose=0, shuffle=False)
+        return model.evaluate(images, targets, 2, verbose=0, return_dict=True)
+
+    with caplog.at_level(logging.INFO, "autodist"), autodist.scope(ResourceSpec.local(cpus=3)):
+        found = tested()
+    assert caplog.text.count(CUT) == 4, "training and evaluation, batches of two and of one"
+    compare(found, tested())
+
+
 def test_small_images_are_not_cut(caplog):
     with caplog.at_level(logging.INFO, "autodist"):
         distributed(stepped, "AllReduce", 2, 1, autodist.function)

@@ -8,6 +8,7 @@ from autodist.graph.tracing._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph.tracing._hoist import argument_aliases
 from autodist.graph.tracing._lengths import Lengths
 from autodist.graph.tracing._loop_segments import LoopSegments, loop_segments
+from autodist.graph.tracing._shared_examples import for_shared_examples
 from autodist.graph.tracing._source_lines import said_in_tracing
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "argument_aliases",
     "as_array_program",
     "capture",
+    "for_shared_examples",
     "loop_segments",
     "refuse_fixed_beside_rows",
     "refuse_left_out_rows",
