@@ -58,6 +58,8 @@ class SmallBatches:
         self._compiler = compiler
         self._by_rows: set[Any] = set()
         """Kinds of calls whose batches replicas share by rows, although there are few."""
+        self._dims: dict[Any, tuple[int | None, ...]] = {}
+        """By step and number of arguments, the dims that were found for images of some size; None for whole."""
 
     def ready(
         self,
@@ -86,7 +88,7 @@ class SmallBatches:
             return None  # where other batches were shared by rows, this may be the last one, with fewer
         if key not in self._execution.steps:
             self._execution.settle()
-            step = self._new_step(arguments, lambda: capture(self._compiler(), arguments, rows), compile_step)
+            step = self._new_step(place, arguments, lambda: capture(self._compiler(), arguments, rows), compile_step)
             if step is None:
                 self._by_rows.add(key)
                 return None
@@ -101,6 +103,7 @@ class SmallBatches:
 
     def _new_step(
         self,
+        place: Any,
         arguments: Arguments,
         capture: Callable[[], CapturedStep],
         compile_step: Callable[[CapturedStep, Arguments], CompiledStep],
@@ -111,7 +114,7 @@ class SmallBatches:
             return None
         try:
             captured = capture()
-            cuts = None if draws_by_kernels(captured.graph) else self._cuts(captured)
+            cuts = None if draws_by_kernels(captured.graph) else self._cuts(place, captured)
             if cuts is None:
                 return None
             step = compile_step(replace(captured, graph=captured.graph.with_tiles(cuts.dims)), arguments)
@@ -121,10 +124,23 @@ class SmallBatches:
         self._tell(arguments, cuts)
         return step
 
-    def _cuts(self, captured: CapturedStep) -> ArgumentLayouts | None:
-        """How the arguments of a step are cut; None if that does not pay, or is impossible."""
-        cuts = cut_arguments(captured.graph, len(self._spec.replicas), self._worker.world_size)
-        return cuts if cuts is not None and self._pays(captured, cuts) else None
+    def _cuts(self, place: Any, captured: CapturedStep) -> ArgumentLayouts | None:
+        """How the arguments of a step are cut; None if that does not pay, or is impossible.
+
+        Images of another size are cut along the same dims: a search takes longer than the rest of what is done for it.
+        """
+        count, shapes = len(self._spec.replicas), [given.shape or () for given in captured.graph.inputs]
+        known = self._dims.get((place, len(shapes)))
+        is_fit = known is not None and all(
+            dim is None or (dim < len(shape) and (shape[dim] or 0) >= count)
+            for dim, shape in zip(known, shapes, strict=True)
+        )
+        cuts = cut_arguments(captured.graph, count, self._worker.world_size, known if is_fit else None)
+        if cuts is None or not self._pays(captured, cuts):
+            return None
+        if all(len(dims) < 2 for dims in cuts.dims):
+            self._dims[place, len(shapes)] = tuple(dims[0] if dims else None for dims in cuts.dims)
+        return cuts
 
     def _pays(self, captured: CapturedStep, cuts: ArgumentLayouts) -> bool:
         """Whether replicas that share examples are expected to be faster than one that computes them."""
