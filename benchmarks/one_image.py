@@ -44,7 +44,7 @@ def _of_size(size: int, rounds: int) -> list[Row]:
         if count > 1:
             rows.append(ratio_row(f"{name}: step, against one device", _times(told), alone, "one device"))
             losses = [abs(w[0]["loss"] / o[0]["loss"] - 1) for w, o in zip(told, found[1], strict=True)]
-            rows.append(row(f"{name}: last loss, relative difference", losses, "", target=_MOST_DIFFERENT))
+            rows.append(row(f"{name}: loss, relative difference", losses, "", target=_MOST_DIFFERENT))
     return rows
 
 

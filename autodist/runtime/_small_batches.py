@@ -98,7 +98,7 @@ class SmallBatches:
     def _may_share(self, arguments: Arguments, local: bool) -> bool:
         """Whether all workers have the whole batch, each of whose lengths is known, and losses are as on one device."""
         is_known = not (arguments.composites or any(arguments.open_dims))
-        is_whole = not (local or arguments.is_local or arguments.is_global)
+        is_whole = not (local or arguments.is_local)
         return is_known and is_whole and self._convention.gradient_reduction == "auto"
 
     def _new_step(

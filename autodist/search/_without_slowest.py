@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _UNEVEN = 0.5
 """Links are compared if the slowest has at most this share of the fastest one's bandwidth."""
 _WORTH_SAYING = 0.8
-"""What a step takes without the host, at most, as a share of its time with it."""
+"""Something is said if a step takes at most this share of its time without the host."""
 
 
 def without_slowest(strategy: Strategy, domain: Domain, simulator: Simulator) -> str:

@@ -94,6 +94,23 @@ def test_programs_see_the_shapes_of_one_device(small_pays, caplog):
     compare(found, tested())
 
 
+def test_all_workers_read_whole_batches_of_a_dataset_with_few_rows(small_pays, caplog):
+    import keras
+    import tensorflow as tf
+
+    def trained():
+        keras.utils.set_random_seed(0)
+        model, (images, labels) = segmenter(), data(4)
+        batches = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(4, seed=1).batch(1).prefetch(2)
+        history = model.fit(batches, epochs=2, verbose=0, shuffle=False, validation_data=batches).history
+        return history, model.evaluate(batches, verbose=0), [variable.numpy() for variable in model.variables]
+
+    with caplog.at_level(logging.INFO, "autodist"), autodist.scope(ResourceSpec.local(cpus=2)):
+        found = trained()
+    assert caplog.text.count(CUT) == 2, "training and evaluation"
+    compare(found, trained())
+
+
 def test_small_images_are_not_cut(caplog):
     with caplog.at_level(logging.INFO, "autodist"):
         distributed(stepped, "AllReduce", 2, 1, autodist.function)

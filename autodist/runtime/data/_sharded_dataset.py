@@ -17,6 +17,7 @@ from autodist.runtime.data._batch_notes import refuse_rows, warn_of_rows, with_n
 from autodist.runtime.data._dataset_ends import DatasetEnds, going_on_together
 from autodist.runtime.data._dataset_structure import (
     Pipeline,
+    batched_sizes,
     check_order,
     name_of,
     read_ahead,
@@ -249,12 +250,23 @@ def _sharded(dataset: Any, shares: WorkerShares, by: ShardBy, passes: DatasetPas
             parts, done = read_apart(pipeline, shares, by, read)
             options = (_in_order(dataset) if done == "element" else dataset).options()
             return sharded(parts.with_options(options), split, done, read=read)
+    comes_whole = any(map(is_composite_spec, specs)) or _has_few_rows(dataset, split, shares)
     if shares.is_all:
-        return sharded(read_ahead(dataset), split, is_global=any(map(is_composite_spec, specs)))
+        return sharded(read_ahead(dataset), split, is_global=comes_whole)
     check_order(dataset)
-    if any(map(is_composite_spec, specs)):
+    if comes_whole:
         return sharded(read_ahead(_in_order(dataset)), split, is_global=True)
     return sharded(_rows_of_batches(_in_order(dataset), split, shares), split)
+
+
+def _has_few_rows(dataset: Any, split: tuple[bool, ...], shares: WorkerShares) -> bool:
+    """Whether its batches are known to have fewer rows than there are replicas, which may then share each example."""
+    import tensorflow as tf
+
+    pairs = zip(tf.nest.flatten(dataset.element_spec), split, strict=True)
+    rows = {spec.shape[0] for spec, is_batch in pairs if is_batch}
+    sizes = batched_sizes(dataset) if None in rows else rows
+    return len(sizes) == 1 and 0 < max(sizes) < sum(shares.replicas)
 
 
 def _as_it_is(dataset: ShardedDataset, by: str) -> ShardedDataset:
