@@ -110,6 +110,8 @@ class SmallBatches:
     ) -> CompiledStep | None:
         """Compile a step that is not known yet; None if replicas share its batches by rows."""
         count = len(self._spec.replicas)
+        if any(strategy.groups_of_replicas > 1 for strategy in self._compiler().strategies):
+            return None
         if all(size < count for array in arguments.arrays for size in array.shape[1:]):
             return None
         try:

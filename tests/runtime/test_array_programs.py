@@ -3,6 +3,8 @@
 import itertools
 import logging
 import re
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -15,6 +17,8 @@ from autodist.graph import VariableNames, as_array_program, capture
 from autodist.graph.layouts import TiledVariables, exchanged_in, plan_batch
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime.data._batch import LocalArray
+
+from . import grouped_arrays
 
 RANDOM = np.random.default_rng(0)
 
@@ -358,6 +362,15 @@ def test_pixels_of_several_images_are_strung_together_in_parts():
     graph = as_array_program(captured)[0].graph.with_tiles([(1,), (1,)])
     found = exchanged_in(graph, plan_batch(graph, TiledVariables.of_arguments(graph, 4)))
     assert [(one.how, one.size_bytes) for one in found] == [("added up", 4)]
+
+
+@pytest.mark.slow
+def test_a_function_of_arrays_reads_what_groups_of_replicas_have(tmp_path):
+    command = [sys.executable, "-m", "autodist", "run", grouped_arrays.__file__, "--workers", "4", "--run-dir"]
+    command += [str(tmp_path), "--strategy", "Tiled(dims=('*/kernel=1',), groups=2)"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("as on one device") == 4
 
 
 def test_what_is_compared_is_gathered_from_all_replicas():

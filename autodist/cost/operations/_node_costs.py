@@ -37,6 +37,11 @@ class NodeCost:
     flops: float
     bytes: float
 
+    @property
+    def device_s(self) -> float:
+        """Seconds that an average device takes for it."""
+        return self.flops / DEVICE_FLOPS + self.bytes / MEMORY_BYTES_PER_S
+
     def times(self, number: int) -> NodeCost:
         """The cost of running it this many times."""
         return NodeCost(self.flops * number, self.bytes * number)
@@ -61,8 +66,7 @@ def work_s(graph: TrainingGraph, batch_size: int) -> float:
         graph: G, with its GraphDef.
         batch_size: The assumed length of dims that the graph leaves open.
     """
-    costs = node_costs(graph, batch_size).values()
-    return sum(cost.flops / DEVICE_FLOPS + cost.bytes / MEMORY_BYTES_PER_S for cost in costs)
+    return sum(cost.device_s for cost in node_costs(graph, batch_size).values())
 
 
 class _Costs:

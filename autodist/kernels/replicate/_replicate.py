@@ -80,7 +80,7 @@ class Replicate(Kernel):
         analysis = self.graph.analysis
         demand = NodeDemand(analysis, self.graph)
         if self.graph.shares_examples:
-            self._check_shares(graph.layout, TiledVariables.of(self.graph))
+            self._check_shares(graph.layout)
         halves = () if self.own_state else notes_of_halves(self.graph)
         grouped = self._in_groups(graph, demand) if graph.layout.groups > 1 else None
         if grouped is not None:
@@ -103,8 +103,9 @@ class Replicate(Kernel):
         """
         arguments = TiledVariables.of_arguments(self.graph, graph.layout.num_replicas)
         tiled = TiledVariables.of(self.graph)
-        if arguments.parts:
-            return plan_batch(self.graph, tiled.with_arguments(arguments))
+        if arguments.parts:  # next to variables of which groups have the parts, which are read whole
+            known = tiled if tiled.parts == arguments.parts else TiledVariables()
+            return plan_batch(self.graph, known.with_arguments(arguments))
         if tiled.parts and graph.layout.groups == 1:
             return self._tiled_plan(demand, tiled, graph.layout)
         synchronized = [name for name in demand.analysis.synchronized if name in demand.replica]
@@ -138,13 +139,12 @@ class Replicate(Kernel):
             return share_batch(graph, meetings.graph, plan_batch(meetings.graph, tiled), meetings)
         return None
 
-    def _check_shares(self, layout: Layout, tiled: TiledVariables) -> None:
-        """Check that replicas may share each example, or the arrays of a function."""
+    def _check_shares(self, layout: Layout) -> None:
+        """Check that replicas may share each example, or the arrays of a function, which may read what groups have."""
         reasons = {
             "servers apply updates without waiting for all workers": self.own_state,
             "a worker has no replica": not all(layout.replicas),
-            "replicas are in groups": layout.groups > 1,
-            f"variables are cut into {tiled.parts} parts": tiled.parts not in (0, layout.num_replicas),
+            "replicas are in groups": layout.groups > 1 and bool(self.graph.trainable),
         }
         found = [reason for reason, holds in reasons.items() if holds]
         if found:

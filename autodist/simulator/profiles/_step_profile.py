@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
-from autodist.cost.operations import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
+from autodist.cost.operations import node_costs
 from autodist.errors import SimulatorError
 from autodist.graph import StepTrace, node_of
 from autodist.simulator.profiles._node_times import NodeTimes
@@ -76,7 +76,7 @@ class Profile:
             return cls(0.0, nothing, nothing, batch_size)
         turns = _turns(graph)
         costs = {name: cost for name, cost in node_costs(graph, batch_size).items() if name in turns}
-        seconds = {name: c.flops / DEVICE_FLOPS + c.bytes / MEMORY_BYTES_PER_S for name, c in costs.items()}
+        seconds = {name: c.device_s for name, c in costs.items()}
         step_s, needed_s, ready_s = _timeline(graph, turns, seconds)
         op_s, variable_s = _by_op(graph, seconds), variable_seconds(graph, seconds)
         return cls(step_s, needed_s, ready_s, batch_size, op_s=op_s, variable_s=variable_s)
