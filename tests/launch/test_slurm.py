@@ -68,7 +68,9 @@ def test_gpus_are_counted_among_those_of_the_job(submitter):
 
 def test_nothing_is_left_when_the_launcher_is_killed(submitter):
     submitter.write("train.py", HEAD + "print('up', flush=True)\ntime.sleep(300)")
-    command = submitter.cluster.command("head", submitter.command("train.py"), env=JOB)
+    # srun may find its output closed before it passes on that its input has ended. Then only silence tells the agents,
+    # and they must have ended within the time that `left` waits.
+    command = submitter.cluster.command("head", submitter.command("--host-timeout", "8", "train.py"), env=JOB)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/") as process:
         assert sorted(process.stdout.readline() for _ in range(3)) == [f"[{rank}] up\n" for rank in range(3)]
         [launcher] = [
