@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from autodist.resource_spec import Host, ResourceSpec
 
@@ -39,6 +40,15 @@ def _bandwidth(host: Host) -> float:
 
 
 def cluster_of(spec: ResourceSpec, names: Collection[str]) -> ResourceSpec:
-    """The cluster of some of a cluster's hosts, with the links between them; without its chief, the first is it."""
-    hosts = tuple(host for host in spec.hosts if host.name in names)
-    return ResourceSpec(hosts, tuple(link for link in spec.links if {link.a, link.b} <= set(names)))
+    """The cluster of some of a cluster's hosts, with the links between them; without its chief, the first is it.
+
+    No more workers share processors than there are left.
+
+    Example:
+        >>> hosts = [Host(name, name, cores_shared_by=4) for name in "abcd"]
+        >>> cluster_of(ResourceSpec(tuple(hosts)), "abd").cores_shared_by
+        3
+    """
+    chosen = [host for host in spec.hosts if host.name in names]
+    hosts = (replace(host, cores_shared_by=min(host.cores_shared_by, len(chosen))) for host in chosen)
+    return ResourceSpec(tuple(hosts), tuple(link for link in spec.links if {link.a, link.b} <= set(names)))
