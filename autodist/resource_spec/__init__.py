@@ -1,7 +1,7 @@
 """D, the cluster: hosts, their devices and the links between them, from a YAML file or from this machine."""
 
 from autodist.resource_spec._hostfile import parse_hostfile, read_hostfile
-from autodist.resource_spec._hosts_and_links import Device, Host, Link, Ssh
+from autodist.resource_spec._hosts_and_links import BYTES_PER_GBIT, Device, Host, Link, Ssh
 from autodist.resource_spec._hosts_option import parse_hosts
 from autodist.resource_spec._mesh import Mesh
 from autodist.resource_spec._model import ResourceSpec
@@ -13,6 +13,7 @@ from autodist.resource_spec._ssh_spec import cluster_of
 from autodist.resource_spec._write import to_yaml
 
 __all__ = [
+    "BYTES_PER_GBIT",
     "CoresOfWorkers",
     "Device",
     "Host",

@@ -13,6 +13,7 @@ from autodist.resource_spec._value_checks import check_positive, is_loopback
 
 DEFAULT_BANDWIDTH_GBPS = 1.0
 DEFAULT_LATENCY_MS = 0.1
+BYTES_PER_GBIT = 1e9 / 8
 
 _DEVICE = re.compile(r"(.+):(CPU|GPU):(0|[1-9][0-9]{0,8})", re.DOTALL)
 

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from autodist.coordination import Worker
 from autodist.graph.layouts import Exchanged
-from autodist.resource_spec import ResourceSpec
+from autodist.resource_spec import BYTES_PER_GBIT, ResourceSpec
 from autodist.runtime._step import CompiledStep
 
 _LOG = logging.getLogger("autodist")
@@ -28,7 +28,7 @@ class ExchangeCosts:
     def __init__(self, worker: Worker, spec: ResourceSpec) -> None:
         self._worker = worker
         self._hosts = len(spec.hosts)
-        self._bytes_per_s = min(host.bandwidth_gbps for host in spec.hosts) * 1e9 / 8
+        self._bytes_per_s = min(host.bandwidth_gbps for host in spec.hosts) * BYTES_PER_GBIT
         self._times_s: WeakKeyDictionary[CompiledStep, list[float]] = WeakKeyDictionary()
 
     def after_step(self, step: CompiledStep, took_s: float) -> None:

@@ -18,7 +18,7 @@ from autodist.cost.operations import work_s
 from autodist.errors import CaptureError
 from autodist.graph import CapturedStep, draws_by_kernels
 from autodist.graph.layouts import ArgumentLayouts, NoPlanError, cut_arguments
-from autodist.resource_spec import ResourceSpec
+from autodist.resource_spec import BYTES_PER_GBIT, ResourceSpec
 from autodist.runtime._arguments_told import bytes_of, cuts_of
 from autodist.runtime._compile import Compiler
 from autodist.runtime._execution import Execution
@@ -155,7 +155,7 @@ class SmallBatches:
         links = [self._spec.link(a, b) for a, b in itertools.combinations(names, 2)]
         gbps = min((link.bandwidth_gbps for link in links), default=math.inf)
         latency_s = max((link.latency_ms for link in links), default=0.0) / 1e3 + _EXCHANGE_S
-        return cuts.sent_bytes / len(names) * 8e-9 / gbps + cuts.exchanges * latency_s
+        return cuts.sent_bytes / len(names) / (gbps * BYTES_PER_GBIT) + cuts.exchanges * latency_s
 
     def _tell(self, arguments: Arguments, cuts: ArgumentLayouts) -> None:
         if self._worker.is_chief:

@@ -11,6 +11,7 @@ import numpy as np
 
 from autodist.cost import direct_share, shares_of
 from autodist.cost.operations import DEVICE_FLOPS, activation_bytes, node_costs
+from autodist.resource_spec import BYTES_PER_GBIT
 from autodist.simulator._pruned_graph import neighbours
 from autodist.simulator.profiles import Profile
 from autodist.strategies import DEFAULT_BATCH_SIZE, in_backward_order
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import Link, ResourceSpec
     from autodist.simulator._message_table import Bools, Floats
 
-_BYTES_PER_GBIT = 1e9 / 8
 _SLOWEST_FLOPS = 5e10
 """Operations per second below which a measured product is overhead: a small one, or one whose time is a loop's."""
 
@@ -105,7 +105,7 @@ class Domain:
     @cached_property
     def seconds_per_byte(self) -> Floats:
         """By sender and receiver, seconds per byte; 0 within a host. Shape (hosts, hosts)."""
-        return self._between(lambda link: 1.0 / (link.bandwidth_gbps * _BYTES_PER_GBIT))
+        return self._between(lambda link: 1.0 / (link.bandwidth_gbps * BYTES_PER_GBIT))
 
     @cached_property
     def has_coded_links(self) -> bool:
@@ -115,7 +115,7 @@ class Domain:
     @cached_property
     def coded_s_per_byte(self) -> Floats:
         """As :attr:`seconds_per_byte`, for floats that are encoded on slow links."""
-        return self._between(lambda link: _coded_share(link.bandwidth_gbps) / (link.bandwidth_gbps * _BYTES_PER_GBIT))
+        return self._between(lambda link: _coded_share(link.bandwidth_gbps) / (link.bandwidth_gbps * BYTES_PER_GBIT))
 
     @cached_property
     def own_share(self) -> Floats:
@@ -164,14 +164,14 @@ class Domain:
     def _divided(self, seconds_per_byte: Floats, share: Callable[[float], float]) -> float:
         rates = [host.bandwidth_gbps or 1.0 for host in self.spec.hosts]
         best_s = np.where(np.eye(len(rates), dtype=bool), np.inf, seconds_per_byte).min(1)
-        own_s = np.array([share(rate) / (rate * _BYTES_PER_GBIT) for rate in rates])
+        own_s = np.array([share(rate) / (rate * BYTES_PER_GBIT) for rate in rates])
         seconds = np.maximum(np.where(np.isinf(best_s), 0.0, best_s), own_s)
         return float((np.array([direct_share(len(rates), part) for part in reduction_shares(rates)]) * seconds).max())
 
     @cached_property
     def burst_s(self) -> Floats:
         """By link, those for sending by host, then those for receiving: seconds of what passes at once after a rest."""
-        of_hosts = [host.burst_kb * 1e3 / (host.bandwidth_gbps * _BYTES_PER_GBIT) for host in self.spec.hosts]
+        of_hosts = [host.burst_kb * 1e3 / (host.bandwidth_gbps * BYTES_PER_GBIT) for host in self.spec.hosts]
         return np.array(of_hosts * 2, np.float32)
 
     @cached_property

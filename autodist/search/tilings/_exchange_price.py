@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from autodist.resource_spec import BYTES_PER_GBIT
 from autodist.simulator import Calibration
 
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
-
-_BYTES_PER_GBIT = 1.25e8
 
 
 def bytes_of_an_exchange(spec: ResourceSpec) -> float:
@@ -36,5 +35,5 @@ def bytes_of_an_exchange(spec: ResourceSpec) -> float:
         return 0.0
     links = [spec.link(a.name, b.name) for a, b in combinations(hosts, 2)]
     latency_s = max(link.latency_ms for link in links) / 1e3
-    slowest = min(link.bandwidth_gbps for link in links) * _BYTES_PER_GBIT
+    slowest = min(link.bandwidth_gbps for link in links) * BYTES_PER_GBIT
     return Calibration().exchange_s(len(hosts), latency_s, spec.cores_shared_by) * slowest * len(hosts)
