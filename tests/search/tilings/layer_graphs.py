@@ -236,13 +236,15 @@ def _bottleneck(layers, x, name, inner, outer, side):
     return layers.unary(layers.residual(x, branch, shortcut), f"relu{name}")
 
 
-def recurrent(batch, count, width, steps):
-    """Layers of LSTM, unrolled; the four gates are a dim of their own."""
+def recurrent(batch, count, width, steps, given=None):
+    """Layers of LSTM, unrolled; the four gates are a dim of their own. What is given may be narrower than layers."""
     layers = Layers(batch)
+    widths = [given or width] + [width] * (count - 1)
     weights = [
-        [layers.tensor(f"{kind}{number}", width, 4, width, stored=1) for kind in "wu"] for number in range(count)
+        [layers.tensor(f"{kind}{number}", size, 4, width, stored=1) for kind, size in (("w", below), ("u", width))]
+        for number, below in enumerate(widths)
     ]
-    below = [layers.rows(f"x{step}", width) for step in range(steps)]
+    below = [layers.rows(f"x{step}", widths[0]) for step in range(steps)]
     first, hidden, gates = below, {}, {}
     for number, (w, u) in enumerate(weights):
         before = layers.rows(f"h{number}.start", width)
@@ -267,7 +269,7 @@ def recurrent(batch, count, width, steps):
 
 
 def _through_time(layers, number, weights, gradients, gates, hidden, first, steps):
-    width = layers.tensors[weights[0]].shape[0]
+    width = layers.tensors[weights[1]].shape[0]
     later, sums, below = None, [None, None], [None] * steps
     for step in reversed(range(steps)):
         dh = gradients[step]
@@ -277,7 +279,8 @@ def _through_time(layers, number, weights, gradients, gates, hidden, first, step
         layers.operator("gate_gradients", "bh,bgh,bgh->bgh", (dh, *gates[number, step]), dz, "g")
         inputs = first[step] if number == 0 else _made_by(layers, number - 1, step)
         for k, x in enumerate((inputs, hidden[number, step])):
-            dw = layers.tensor(f"d{'wu'[k]}{number}.{step}", width, 4, width, may_be_partial=True)
+            shape = layers.tensors[weights[k]].shape
+            dw = layers.tensor(f"d{'wu'[k]}{number}.{step}", *shape, may_be_partial=True)
             layers.operator("weight_gradient", "bi,bgh->igh", (x, dz), dw, "g")
             sums[k] = dw if sums[k] is None else _sum_of_terms(layers, sums[k], dw)
         later = layers.rows(f"later{number}.{step}", width)
