@@ -86,11 +86,19 @@ class Communicator(abc.ABC):
         gathered = self.all_gather(
             nodes, name, nodes.concat(f"{name}/given", passed.rows or [passed.none], dtype), dtype
         )
+        sizes = passed.sizes or nodes.constant(f"{name}/sizes", [n for row in passed.counts for n in row], "int32")
+        axis = nodes.constant(f"{name}/axis", 0, "int32")
+        ends = nodes.add("Cumsum", f"{name}/ends", [sizes, axis], T="int32", Tidx="int32")
+        firsts = nodes.add("Sub", f"{name}/firsts", [ends, sizes], T="int32")
         found = []
         for source in passed.by(place.index):
-            first, count = passed.before(source, place.index), passed.counts[source][place.index]
-            bounds = {"begin": first, "end": first + count, "stride": 1}
-            inputs = [nodes.constant(f"{name}/from_{source}/{what}", [at], "int32") for what, at in bounds.items()]
+            label, pair = f"{name}/from_{source}", source * len(passed.counts) + place.index
+            at, one = (nodes.constant(f"{label}/{what}", [n], "int32") for what, n in (("at", pair), ("one", 1)))
+            bounds = [
+                nodes.add("Slice", f"{label}/{what}", [vector, at, one], T="int32", Index="int32")
+                for what, vector in (("begin", firsts), ("end", ends))
+            ]
+            stride = nodes.constant(f"{label}/stride", [1], "int32")
             kinds = {"T": dtype, "Index": "int32"}
-            found.append(nodes.add("StridedSlice", f"{name}/from_{source}", [gathered, *inputs], **kinds))
+            found.append(nodes.add("StridedSlice", label, [gathered, *bounds, stride], **kinds))
         return [gathered], found

@@ -15,7 +15,7 @@ from autodist.carriers._communicator import Communicator
 from autodist.carriers._horovod_admission import admit_to_horovod
 from autodist.carriers._horovod_environment import OWN_VARIABLES, horovod_variables
 from autodist.carriers._horovod_network import check_listeners, sources_of_others
-from autodist.carriers._widened import COMPLEX, UNSIGNED, Widened
+from autodist.carriers._widened import COMPLEX, SMALL, UNSIGNED, Widened
 from autodist.cost import Links, added, ring_gather, ring_reduce
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Horovod(Carrier):
     def communicator(self, place: CollectivePlace) -> Communicator:
         """See the base class."""
         wider = {"bfloat16": "float32", **UNSIGNED, **COMPLEX}
-        return Widened(_HorovodCommunicator(), wider, wider)
+        return Widened(_HorovodCommunicator(), {**SMALL, **wider}, wider)
 
     def open(self, process: Process) -> None:
         """Start it, unless the script has done so.

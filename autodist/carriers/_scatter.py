@@ -34,16 +34,19 @@ class Passed:
         rows: This worker's rows for each worker to which it passes some.
         none: No rows, of the same kind.
         counts: By worker that takes part, and by the one to which it passes rows, how many; none to itself.
+        sizes: If only the step knows how many these are, their numbers by pair of workers: a vector, with those of the
+            first worker to all workers in front. Then `counts` says who passes rows to whom.
     """
 
     rows: tuple[str, ...]
     none: str
     counts: tuple[tuple[int, ...], ...]
+    sizes: str | None = None
 
-    def before(self, source: int, target: int) -> int:
-        """How many rows precede those of one worker for another, if all rows are put together by source and target."""
-        whole = sum(sum(row) for row in self.counts[:source])
-        return whole + sum(self.counts[source][:target])
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The tensors of this worker's step that it takes to pass rows."""
+        return (*self.rows, self.none, *([] if self.sizes is None else [self.sizes]))
 
     def to(self, source: int) -> tuple[int, ...]:
         """The workers to which one passes rows."""

@@ -85,7 +85,7 @@ class SyncPoint:
     @property
     def given(self) -> tuple[str, ...]:
         """The tensors that this worker brings: those that stay, and the rows that it passes to others."""
-        return self.local if self.passed is None else (*self.local, *self.passed.rows, self.passed.none)
+        return self.local if self.passed is None else (*self.local, *self.passed.tensors)
 
 
 @dataclass(frozen=True)

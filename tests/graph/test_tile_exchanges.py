@@ -48,3 +48,13 @@ def test_neither_weights_nor_gradients_travel_whatever_dims_are_cut(build):
         exchanged = tile_exchanges(graph, cut, 4, ROWS)
         assert exchanged is not None
         assert all(one.size_bytes <= 4 * ROWS * WIDTH * 2 for one in exchanged), (dims, exchanged[:3])
+
+
+@pytest.mark.parametrize(("length", "is_sent"), [(2, True), (None, False)])
+def test_what_has_a_dim_of_unknown_length_is_gathered(length, is_sent):
+    """A worker without rows of the batch can't know how long the parts of others are."""
+    body = [layers.Dense(WIDTH, "tanh"), layers.Dense(WIDTH, name="narrow"), layers.GlobalMaxPooling1D()]
+    graph = graph_of(keras.Sequential([keras.Input((length, 6)), *body]))
+    [name] = [v.name for v in graph.trainable if "narrow" in v.name and len(v.shape) == 2]
+    how = {one.how for one in tile_exchanges(graph, {name: 0}, 4, ROWS)}
+    assert ("sent all to all" in how) == is_sent

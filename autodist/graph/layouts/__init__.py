@@ -16,6 +16,7 @@ from autodist.graph.layouts._base import (
     Whole,
     bounds_of_part,
     factor_of,
+    is_all_to_all,
 )
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError
 from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
@@ -64,6 +65,7 @@ __all__ = [
     "cut_arguments",
     "exchanged_in",
     "factor_of",
+    "is_all_to_all",
     "made_of_others",
     "places_from_others",
     "places_within",

@@ -134,6 +134,18 @@ def factor_of(shape: Shape) -> int:
     return prod(size.times if isinstance(size, Multiple) else size or 1 for size in shape or ())
 
 
+def is_all_to_all(source: Layout, target: Layout) -> bool:
+    """Whether replicas have parts along one dim and need them along another, so that each lacks some of every other.
+
+    Example:
+        >>> is_all_to_all(Cut(0), Tile(1)), is_all_to_all(Tile(1), Tile(1, outer=2))
+        (True, False)
+    """
+    if not isinstance(source, Cut | Tile) or not isinstance(target, Cut | Tile):
+        return False
+    return source.dim != target.dim and source.outer == target.outer == 1
+
+
 def is_scattered(layout: Layout) -> bool:
     """Whether each replica has one contiguous part of the tensor, so that no replica has to sum all of it."""
     if isinstance(layout, Tile):

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from autodist.graph._graph_def import node_of
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph.layouts._base import Partial, Stretch, Whole
+from autodist.graph.layouts._base import Partial, Stretch, Whole, is_all_to_all
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, neighbours_bytes
 
 _ROUNDS = {"gathered": 1, "added up": 2, "added up by rows": 1, "given to neighbours": 1}
 """By kind of exchange, how often the bytes of a tensor pass through a host, except its own part of them."""
+_ALL_TO_ALL = "sent all to all"
+"""Each host sends of its part what is in another one's part along the other dim."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,9 @@ class Exchanged:
         node: The node that computes it.
         op: The type of that node.
         line: The user's ``file:line``; empty where it is not known.
-        how: ``gathered``, ``added up``, ``added up by rows``, each replica getting the sum of its own, or ``given
-            to neighbours``, each replica getting what it needs around its part.
+        how: ``gathered``, ``added up``, ``added up by rows``, each replica getting the sum of its own, ``given
+            to neighbours``, each replica getting what it needs around its part, or ``sent all to all``, parts along
+            one dim for parts along another.
         size_bytes: Bytes of the tensor for the whole batch; of one that is given to neighbours, the bytes that are
             sent over a border between two replicas.
 
@@ -47,6 +50,8 @@ class Exchanged:
 
     def sent_bytes(self, hosts: int) -> float:
         """The least number of bytes that each of this many hosts has to send for it."""
+        if self.how == _ALL_TO_ALL:
+            return self.size_bytes * (hosts - 1) / hosts**2
         return _ROUNDS[self.how] * self.size_bytes * (hosts - 1) / hosts
 
     @staticmethod
@@ -104,6 +109,8 @@ def _copies(exchange: Exchange, plan: BatchPlan) -> int:
 def _kind(exchange: Exchange) -> str:
     if isinstance(exchange.target, Stretch):
         return "given to neighbours"
+    if is_all_to_all(exchange.source, exchange.target):
+        return _ALL_TO_ALL
     if exchange.source != Partial():
         return "gathered"
     return "added up" if isinstance(exchange.target, Whole) else "added up by rows"

@@ -321,9 +321,13 @@ class _Planner:
     def _steps(self, tensor: str, source: Layout, target: Layout, wanted: dict[Layout, None]) -> Iterator[Exchange]:
         """The exchanges that bring a tensor from one layout to another, perhaps by the whole tensor."""
         is_padded = isinstance(source, Tile) and source.outer == 1 and target == Partial() and WHOLE not in wanted
-        is_near = isinstance(target, Stretch) and source == Tile(target.dim) and WHOLE not in wanted
-        is_direct = isinstance(source, Whole) or isinstance(target, Whole) or is_padded or is_near
-        if is_direct or (source == Partial() and is_scattered(target) and WHOLE not in wanted):
+        is_near = isinstance(target, Stretch) and source == Tile(target.dim)
+        is_sent = (
+            is_near
+            or self.costs.goes_all_to_all(tensor, source, target)
+            or (source == Partial() and is_scattered(target))
+        )
+        if isinstance(source, Whole) or isinstance(target, Whole) or is_padded or (is_sent and WHOLE not in wanted):
             yield self._exchange(tensor, source, target)
         else:
             if WHOLE not in wanted:

@@ -17,6 +17,7 @@ from autodist.graph.layouts._base import (
     Stretch,
     Tile,
     Whole,
+    is_all_to_all,
     is_scattered,
 )
 from autodist.graph.layouts._batch_plan import lengths_of, neighbours_bytes, size_bytes
@@ -35,6 +36,9 @@ COMPUTING = 0.05
 """The cost of computing a byte of a result, relative to that of sending one."""
 _OPERATION = 1e-3
 """The cost of an operation of a product, relative to that of sending a byte: 1 Gbit/s against 120 GFLOP/s."""
+
+_FEWEST_REPLICAS = 2
+"""As many replicas are assumed where a plan holds for any number of them."""
 
 
 class _Lengths:
@@ -111,8 +115,17 @@ class PlanCosts:
         """Bytes that are sent to bring a tensor from one layout to another."""
         if source == Partial():
             return self.times_sent(tensor, target)
-        is_near = isinstance(target, Stretch) and source == Tile(target.dim)
-        return self._of_neighbours(tensor, target) if is_near else self.bytes(tensor) + LATENCY_BYTES
+        if isinstance(target, Stretch) and source == Tile(target.dim):
+            return self._of_neighbours(tensor, target)
+        parts = max(_FEWEST_REPLICAS, self._tiled.parts) if self.goes_all_to_all(tensor, source, target) else 1
+        return self.bytes(tensor) / parts + LATENCY_BYTES
+
+    def goes_all_to_all(self, tensor: str, source: Layout, target: Layout) -> bool:
+        """Whether replicas send each other what they lack of a tensor's parts along another dim.
+
+        A worker without rows does not know how long a dim is whose length only the data say.
+        """
+        return is_all_to_all(source, target) and None not in (self._shapes.shape(tensor) or (None,))
 
     def _of_neighbours(self, tensor: str, stretch: Layout) -> float:
         """Bytes that replicas send to their neighbours."""

@@ -7,9 +7,10 @@ from typing import Any
 
 from autodist.carriers import Scattered, rows_of
 from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Cut, Exchange, Partial, Stretch, Tile
+from autodist.graph.layouts import BatchPlan, Cut, Exchange, Partial, Stretch, Tile, is_all_to_all
 from autodist.graph.operators import Reducer
 from autodist.kernels._base import Combine, Layout
+from autodist.kernels.replicate._all_to_all import AllToAll
 from autodist.kernels.replicate._batch_rows import BatchRows
 from autodist.kernels.replicate._replica_points import ReplicaPoints
 from autodist.kernels.replicate._tile_exchange import TileExchanges
@@ -45,6 +46,7 @@ class Exchanges:
         self._rows = rows
         self._points = points
         self._tiles = TileExchanges(nodes, plan, out, layout, points)
+        self._all_to_all = AllToAll(nodes, plan, out, layout, rows, points)
         self._cuts: dict[str, list[Cut]] = {}
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
@@ -55,6 +57,10 @@ class Exchanges:
             values: The tensors of the layout before.
         """
         tensor, source, target = exchange.tensor, exchange.source, exchange.target
+        if is_all_to_all(source, target):
+            assert isinstance(source, Cut | Tile), exchange
+            assert isinstance(target, Cut | Tile), exchange
+            return self._all_to_all.made(exchange, source, target, values)
         if isinstance(source, Tile) or isinstance(target, Tile | Stretch):
             return self._tiles.made(exchange, values)
         if isinstance(source, Cut):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 from autodist.carriers import Scattered, rows_of
-from autodist.graph import NodeList, tensor_dtype, tensor_shape
+from autodist.graph import NodeList, tensor_dtype
 from autodist.graph.layouts import BatchPlan, Exchange, Partial, Stretch, Tile, Whole, bounds_of_part
 from autodist.kernels._base import Combine, Layout
 from autodist.kernels.replicate._replica_points import ReplicaPoints
 from autodist.kernels.replicate._stretch_exchange import StretchExchanges
+from autodist.kernels.replicate._tile_bounds import TileBounds
 
 
 class TileExchanges:
@@ -34,6 +34,7 @@ class TileExchanges:
         self._layout = layout
         self._points = points
         self._count = len(layout.local_replicas)
+        self._bounds = TileBounds(nodes, plan, layout)
         self._stretches = StretchExchanges(nodes, plan, out, layout, points)
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
@@ -53,19 +54,6 @@ class TileExchanges:
         assert isinstance(target, Tile), exchange
         return [self._part_of(tensor, target, values[0], r) for r in range(self._count)]
 
-    def _length(self, tensor: str, tile: Tile) -> int:
-        """The length of the dim that is cut."""
-        # In a step for one number of examples, a fixed length may by chance be a multiple of that number.
-        length = (self._plan.shapes.cases[0].shape(tensor) or ())[tile.dim]
-        if length is None:  # the program has said it while it was traced
-            length = (tensor_shape(self._nodes, tensor) or ())[tile.dim]
-        assert length is not None
-        return length
-
-    def _bounds(self, tensor: str, tile: Tile, part: int) -> tuple[int, int]:
-        """Where a part begins and ends."""
-        return bounds_of_part(self._length(tensor, tile), self._plan.tiled.parts, part)
-
     def _rank(self, tensor: str) -> int:
         return len(self._plan.shapes.shape(tensor) or ())
 
@@ -77,7 +65,7 @@ class TileExchanges:
         """A replica's part of a tensor that its worker has whole."""
         dtype, rank, dim = tensor_dtype(self._nodes, tensor), self._rank(tensor), tile.dim
         name = f"replica_{replica}/autodist/part/{self._label(tensor, tile)}"
-        length = self._length(tensor, tile) // tile.outer
+        length = self._bounds.length(tensor, tile) // tile.outer
         if tile.outer > 1:
             value, rank, dim = self._unstrung(f"{name}/stretches", tensor, tile, value, length), rank + 1, dim + 1
         first, last = bounds_of_part(length, self._plan.tiled.parts, self._layout.first_replica + replica)
@@ -92,7 +80,7 @@ class TileExchanges:
         """All parts of all replicas, in their order."""
         dtype, label, front = tensor_dtype(self._nodes, tensor), self._label(tensor, tile), self._front(tensor, tile)
         names = [f"replica_{r}/autodist/{label}" for r in range(len(values))]
-        length = self._length(tensor, tile) // tile.outer
+        length = self._bounds.length(tensor, tile) // tile.outer
         if tile.outer > 1:
             each = length // self._plan.tiled.parts
             pairs = zip(names, values, strict=True)
@@ -128,27 +116,15 @@ class TileExchanges:
         dtype, label, front = tensor_dtype(self._nodes, tensor), self._label(tensor, tile), self._front(tensor, tile)
         summed = self._out.sum(f"autodist/local/{label}/sum", values, dtype)
         whole = self._out.transpose(f"autodist/local/{label}/first", summed, front, dtype)
-        firsts, counts = self._by_worker(tensor, tile)
+        firsts, counts = self._bounds.by_worker(tensor, tile)
         begins = self._out.constant(f"autodist/local/{label}/firsts", firsts, "int32")
         lengths = self._out.constant(f"autodist/local/{label}/counts", counts, "int32")
         scattered = Scattered(whole, begins, lengths, self._rank(tensor))
         local = rows_of(self._out, f"autodist/local/{label}", scattered, self._layout.rank, dtype)
         own = self._points.at(label, Combine.SCATTER, local, dtype, None, scattered)
         back = [front.index(d) for d in range(len(front))]
-        parts = self._split(own, dtype, self._own_sizes(tensor, tile))
+        parts = self._split(own, dtype, self._bounds.own_sizes(tensor, tile))
         return [self._out.transpose(f"{part}/back", part, back, dtype) for part in parts]
-
-    def _by_worker(self, tensor: str, tile: Tile) -> tuple[list[int], list[int]]:
-        """By worker, where the parts of its replicas begin, and how long they are together."""
-        layout, parts, length = self._layout, self._plan.tiled.parts, self._length(tensor, tile)
-        numbers = [len(layout.copies(rank)) for rank in range(layout.world_size)]
-        ends = [0, *(bounds_of_part(length, parts, sum(numbers[: k + 1]) - 1)[1] for k in range(len(numbers)))]
-        return ends[:-1], [end - begin for begin, end in pairwise(ends)]
-
-    def _own_sizes(self, tensor: str, tile: Tile) -> list[int]:
-        """The lengths of the parts of this worker's replicas."""
-        bounds = (self._bounds(tensor, tile, self._layout.first_replica + r) for r in range(self._count))
-        return [end - begin for begin, end in bounds]
 
     def _split(self, tensor: str, dtype: str, sizes: Sequence[int]) -> list[str]:
         """The parts of a worker's replicas, one after the other along dim 0."""
@@ -168,8 +144,8 @@ class TileExchanges:
         """A part of a sum: a replica's own part, and zeros elsewhere."""
         dtype, rank = tensor_dtype(self._nodes, tensor), self._rank(tensor)
         name = f"replica_{replica}/autodist/padded/{self._label(tensor, tile)}"
-        begin, end = self._bounds(tensor, tile, self._layout.first_replica + replica)
-        own = (begin, self._length(tensor, tile) - end)
+        begin, end = self._bounds.of(tensor, tile, replica)
+        own = (begin, self._bounds.length(tensor, tile) - end)
         paddings = self._out.constant(
             f"{name}/paddings", [own if d == tile.dim else (0, 0) for d in range(rank)], "int32"
         )

@@ -42,9 +42,15 @@ def turned(x):
     return tf.reduce_sum(tf.square(x) * tf.fill([ROWS, COLUMNS], 2.0))
 
 
+def across(x, y):
+    """One cut by rows, the other by columns: replicas give each other what is in both their parts."""
+    return tf.reduce_sum(x * y)
+
+
 CONVERSIONS = {
     "rows to whole": (doubled, [(ROWS, COLUMNS)], (0,)),
     "columns to whole": (doubled, [(ROWS, COLUMNS)], (1,)),
+    "rows to columns": (across, [(ROWS, COLUMNS), (ROWS, COLUMNS)], (0, 1)),
     "terms to whole": (times, [(ROWS, INNER), (INNER, COLUMNS)], (1, 0)),
     "terms to rows": (scattered, [(ROWS, INNER), (INNER, COLUMNS), (ROWS, COLUMNS)], (1, 0, 0)),
     "terms to columns": (scattered, [(ROWS, INNER), (INNER, COLUMNS), (ROWS, COLUMNS)], (1, 0, 1)),

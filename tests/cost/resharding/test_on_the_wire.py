@@ -20,6 +20,7 @@ TERMS, ALL = (PARTIAL,), (WHOLE,)
 STATES = {
     "rows to whole": (ROWS, ALL),
     "columns to whole": (COLUMNS, ALL),
+    "rows to columns": (ROWS, COLUMNS),
     "terms to whole": (TERMS, ALL),
     "terms to rows": (TERMS, ROWS),
     "terms to columns": (TERMS, COLUMNS),

@@ -1,0 +1,51 @@
+"""Where the parts of a tiled tensor begin and end."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from autodist.graph import tensor_shape
+from autodist.graph.layouts import BatchPlan, Tile, bounds_of_part
+from autodist.kernels._layout import Layout
+
+
+class TileBounds:
+    """Bounds of parts, by tensor and layout.
+
+    Args:
+        nodes: The flat step, by name.
+        plan: How its tensors are shared.
+        layout: This worker among all.
+    """
+
+    def __init__(self, nodes: dict[str, Any], plan: BatchPlan, layout: Layout) -> None:
+        self._nodes = nodes
+        self._plan = plan
+        self._layout = layout
+
+    def length(self, tensor: str, tile: Tile) -> int:
+        """The length of the dim that is cut."""
+        # In a step for one number of examples, a fixed length may by chance be a multiple of that number.
+        length = (self._plan.shapes.cases[0].shape(tensor) or ())[tile.dim]
+        if length is None:  # the program has said it while it was traced
+            length = (tensor_shape(self._nodes, tensor) or ())[tile.dim]
+        assert length is not None
+        return length
+
+    def of(self, tensor: str, tile: Tile, replica: int) -> tuple[int, int]:
+        """Where the part of a local replica begins and ends."""
+        number = self._layout.first_replica + replica
+        return bounds_of_part(self.length(tensor, tile), self._plan.tiled.parts, number)
+
+    def own_sizes(self, tensor: str, tile: Tile) -> list[int]:
+        """The lengths of the parts of this worker's replicas."""
+        bounds = (self.of(tensor, tile, r) for r in range(len(self._layout.local_replicas)))
+        return [end - begin for begin, end in bounds]
+
+    def by_worker(self, tensor: str, tile: Tile) -> tuple[list[int], list[int]]:
+        """By worker, where the parts of its replicas begin, and how long they are together."""
+        layout, parts, length = self._layout, self._plan.tiled.parts, self.length(tensor, tile)
+        numbers = [len(layout.copies(rank)) for rank in range(layout.world_size)]
+        ends = [0, *(bounds_of_part(length, parts, sum(numbers[: k + 1]) - 1)[1] for k in range(len(numbers)))]
+        return ends[:-1], [end - begin for begin, end in pairwise(ends)]
