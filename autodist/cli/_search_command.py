@@ -49,7 +49,7 @@ from autodist.cli.options import (
     utility_option,
     write_output,
 )
-from autodist.errors import AutoDistError, SearchFailed
+from autodist.errors import AutoDistError, SearchFailed, UsageError
 from autodist.wording import counted
 
 if TYPE_CHECKING:
@@ -232,6 +232,7 @@ def search(
     offline = OfflineCommand(script, cluster, options, proposals, examples, target, as_json)
     if offline.is_meant(simulate_only):
         return offline.run(_request(options.seed or 0, **settings))
+    _check_resumption(settings["resume"], settings["goes_on"], Path(settings["store"]))
     job = options.job(scripts[0], resolve_spec(cluster))
     run_dir = job.run_dir or new_directory("search")
     request = _request(options.seed or 0, **settings)
@@ -329,6 +330,20 @@ def _request(
         utility=utility,
         is_guided=not no_constraints,
     )
+
+
+def _check_resumption(resume: bool, goes_on: bool, store: Path) -> None:
+    """Refuse what can't be resumed before anything is measured."""
+    if resume and goes_on:
+        raise UsageError(
+            "`--resume` and `--continue` mean nothing together",
+            hint="give `--continue`, which begins a search if there is none, or `--resume`, which then refuses",
+        )
+    if resume and not store.exists():
+        raise UsageError(
+            f"there is no store `{store}`, so no search to resume",
+            hint="give `--continue` instead of `--resume`, or name the store by `--store`",
+        )
 
 
 def _repetition(trial: int, study: int | None, store: Path, again: Callable[[Path], str]) -> str:

@@ -117,7 +117,7 @@ def _refuse_contradictions(
 
 
 def _import(store: str, sources: tuple[str, ...]) -> None:
-    from autodist.search import TrialStore, import_studies
+    from autodist.search import TrialStore, add_studies, read_studies
 
     missing = [f"`{source}`" for source in sources if not Path(source).is_file()]
     if missing:
@@ -125,12 +125,12 @@ def _import(store: str, sources: tuple[str, ...]) -> None:
     itself = [source for source in sources if Path(store).exists() and Path(store).samefile(source)]
     if itself:
         raise UsageError(f"`{itself[0]}` is the store itself", hint="name another one by `--store` or `--import`")
-    with TrialStore(store) as opened:
-        found = import_studies(opened, *sources)
-        for study in found:
-            click.echo(f"study {study.id}: {study.label}, {counted(len(opened.trials(study)), 'trial')}")
+    found = read_studies(*sources)  # before there is a store that would stay empty
     if not found:
         raise UsageError(f"there are no searches in {', '.join(sources)}")
+    with TrialStore(store) as opened:
+        for study in add_studies(opened, found):
+            click.echo(f"study {study.id}: {study.label}, {counted(len(opened.trials(study)), 'trial')}")
 
 
 def _print_csv(trials: list[Trial]) -> None:

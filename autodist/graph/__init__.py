@@ -27,6 +27,7 @@ from autodist.graph._graph_def import (
     split_tensor,
     strip_missing_colocation,
     tensor_dtype,
+    tensor_label,
     tensor_name,
     tensor_shape,
 )
@@ -165,6 +166,7 @@ __all__ = [
     "strip_missing_colocation",
     "takes_rows",
     "tensor_dtype",
+    "tensor_label",
     "tensor_name",
     "tensor_shape",
     "without_directories",

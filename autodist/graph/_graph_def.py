@@ -175,6 +175,17 @@ def _output_kinds(op: str) -> tuple[tuple[str, str, str, int], ...]:
     return tuple((o.type_attr, o.type_list_attr, o.number_attr, o.type) for o in outputs)
 
 
+def tensor_label(tensor: str) -> str:
+    """A part of the names of nodes that are added for a tensor, unlike that of any other tensor.
+
+    Example:
+        >>> tensor_label("split"), tensor_label("split:1"), tensor_label("split_1")
+        ('split', 'split/output_1', 'split_1')
+    """
+    name, index = split_tensor(tensor)
+    return f"{name}/output_{index}" if index else name
+
+
 def tensor_dtype(nodes: dict[str, Any], tensor: str) -> str:
     """Element type of a tensor, from its node's definition."""
     import tensorflow as tf

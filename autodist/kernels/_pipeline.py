@@ -25,7 +25,7 @@ from autodist.kernels.replicate import Replicate
 from autodist.kernels.requests import Requests
 from autodist.kernels.servers import AsynchronousServers, LocalAggregation, LocalProxies, ParameterServers, StreamValues
 from autodist.kernels.shard import Partition
-from autodist.kernels.tile import MadeForTiles, OwnParts
+from autodist.kernels.tile import MadeForTiles, OwnParts, ServedParts
 from autodist.strategies import Strategy
 
 _MOST_TOLD = 20
@@ -144,6 +144,8 @@ def _ours(
         Settle(placement),
         # First of those that change nodes: all others work on what replicas have joined, where workers are to meet.
         Replicate(graph, gradient_reduction, strategy.is_asynchronous),
+        # Servers of parts take points between groups before parts of other workers, and their slots, are gone.
+        ServedParts(strategy, step),
         # Parts of tiled variables need no points. Nodes for other workers' parts go before later kernels see them.
         OwnParts(strategy),
         *(() if overlap else (InTurn(),)),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from autodist.errors import StrategyError
-from autodist.resource_spec import Mesh
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search._with_tiles_instead import can_tile_steps
 from autodist.search.space import Rule, obeys
-from autodist.search.tilings import bytes_of_an_exchange, plan_tiling, with_tiles
+from autodist.search.tilings import tiled_cuts, with_tiles
 from autodist.simulator import Domain, EventSimulator
 from autodist.strategies import Strategy, check
 
@@ -30,7 +29,7 @@ class TiledVariants:
         self._domain = domain
         self._rules = rules
         self._room = MemoryFilter(domain)
-        self._cut: Mapping[str, int] | None = None
+        self._cuts: Mapping[int, Mapping[str, int]] | None = None
         self.is_over = not can_tile_steps(domain)
 
     def of(self, strategy: Strategy, known: Collection[str], hopeless: float) -> Strategy | None:
@@ -45,10 +44,9 @@ class TiledVariants:
             return None
         graph, spec = self._domain.graph, self._domain.spec
         try:
-            if self._cut is None:
-                mesh, price = Mesh.of(spec).flat(), bytes_of_an_exchange(spec)
-                self._cut = plan_tiling(graph, mesh, exchange_bytes=price).cut_dims()
-            drawn = list(with_tiles(graph, spec, [strategy], self._cut))
+            if self._cuts is None:
+                self._cuts = tiled_cuts(graph, spec, "measured")
+            drawn = list(with_tiles(graph, spec, [strategy], self._cuts))
         except StrategyError:  # nothing is known of the step
             self.is_over = True
             return None
@@ -57,6 +55,13 @@ class TiledVariants:
             return None
         own_s, *times_s = EventSimulator().predict([strategy, *found], self._domain).tolist()
         return found[times_s.index(min(times_s))] if min(times_s) < hopeless * own_s else None
+
+    def note_failure(self, variant: Strategy) -> None:
+        """Have no more variants like one that has failed: in groups of replicas, or any."""
+        if variant.groups_of_replicas > 1 and self._cuts is not None:
+            self._cuts = {1: self._cuts[1]}
+        else:
+            self.is_over = True
 
     def _fits(self, strategy: Strategy) -> bool:
         if not strategy.has_tiles or not obeys(strategy, self._rules) or self._room.why_not(strategy):

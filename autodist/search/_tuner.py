@@ -320,14 +320,15 @@ class Tuner:
         return bool(tried)
 
     def _try_with_tiles(self, batch: Sequence[Trial]) -> None:
-        """Try the fastest of a batch with tiles, if it may have some; none are tried after one has failed."""
+        """Try the fastest of a batch with tiles, if it may have some; none like one that has failed."""
         measured = [trial for trial in batch if trial.step_s is not None]
         if not measured or self._is_over:
             return
         fastest = min(measured, key=lambda trial: trial.step_s or 0.0)
         strategy = self._tiled.of(fastest.strategy, self._known, self.plan.hopeless)
         if strategy is not None:
-            self._tiled.is_over = isinstance(self._try(strategy, TILED, None).outcome, Failure)
+            if isinstance(self._try(strategy, TILED, None).outcome, Failure):
+                self._tiled.note_failure(strategy)
             self._look_for_drift(len(self.trials))
 
     def _ends_without_room(self, refusal: SpaceEmpty) -> bool:

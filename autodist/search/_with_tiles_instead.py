@@ -8,7 +8,7 @@ import numpy as np
 
 from autodist.errors import AutoDistError, StrategyError
 from autodist.search._memory_filter import MemoryFilter
-from autodist.search.tilings import Tiled, with_tiles
+from autodist.search.tilings import Tiled, tiled_cuts, with_tiles
 from autodist.strategies import AllReduce, Strategy, check, tile_costs
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def _fitting(chosen: Strategy, domain: Domain, *, may_group: bool) -> list[Strat
     try:
         # What was chosen for the largest variables may not be the best for those that are left without them.
         plain = AllReduce(communicator=chosen.graph.communicator).build(graph, spec)
-        for strategy in with_tiles(graph, spec, [chosen, plain], may_group=may_group):
+        cuts = tiled_cuts(graph, spec, "simulated" if may_group else "none")
+        for strategy in with_tiles(graph, spec, [chosen, plain], cuts):
             check(strategy, graph, spec)
             if not room.why_not(strategy):
                 found.append(strategy)

@@ -172,4 +172,6 @@ def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, gro
             f"and its shape {graph.variable(config.variable).shape} can't be cut into {parts} parts",
             hint=hint,
         )
-    return tile_config(graph, spec, config.variable, dim, groups, number or 0, compressor=compressor)
+    servers = set(config.synchronizer.slot_devices)
+    served = config.synchronizer.devices.index(servers.pop()) if len(servers) == 1 < groups else None
+    return tile_config(graph, spec, config.variable, dim, groups, number or 0, compressor=compressor, served=served)

@@ -27,6 +27,18 @@ def references(tmp_path_factory):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", ["resnet", "inception", "densenet"])
 def test_equals_one_device(references, name, strategy, workers):
+    assert_certified(references, name, strategy, workers)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", ["resnet", "inception", "densenet"])
+def test_groups_of_replicas_equal_one_device(references, name):
+    """Statistics meet in a group, of which each replica has a part of the weights, and then between groups."""
+    assert_certified(references, name, "Tiled(groups=2)", 4)
+
+
+def assert_certified(references, name, strategy, workers):
     arguments = [name, "--size", "tiny", "--steps", "3", "--norm", "batch", "--batch-norm", "synchronized"]
     # In float32, the gradient of a scale whose output is normalized again is a difference of nearly equal sums.
     arguments += ["--floats", "float64"]

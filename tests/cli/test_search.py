@@ -113,6 +113,21 @@ def finished(shell, *arguments):
     return output, errors
 
 
+def test_nothing_is_made_where_there_is_nothing_to_go_on_from(shell):
+    for options, said in (
+        (["--resume", "--continue"], "`--resume` and `--continue` mean nothing together"),
+        (["--resume"], "there is no store `runs/trials.db`, so no search to resume"),
+    ):
+        refused = shell("search", TRAIN, *QUICK, *options)
+        assert refused.returncode == 2
+        assert said in refused.stderr
+    (shell.directory / "studies.json").write_text("{}")
+    refused = shell("trials", "--import", "studies.json", "--store", "new.db")
+    assert refused.returncode != 0
+    assert "`studies.json` holds no studies" in refused.stderr
+    assert [path.name for path in shell.directory.iterdir()] == ["studies.json"]
+
+
 @pytest.mark.slow
 def test_a_search_of_another_graph_or_batch_is_not_taken_up(shell):
     finished(shell, TRAIN, *QUICK, "--trials", "3")

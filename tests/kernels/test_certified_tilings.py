@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import pytest
 
-from autodist.errors import StrategyError
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.testing import InProcessCluster
 
@@ -42,7 +41,7 @@ def embeddings():
 MODELS = (perceptron, convolutions, transformer, recurrent, looped, embeddings)
 PLACES = ((2,), (3,), (4,), (8,), (1, 1), (2, 1), (2, 2), (1, 1, 1, 1), (2, 2, 2, 2))
 """By worker, the number of its devices."""
-QUICK = {(perceptron, (3,)), (embeddings, (2, 1))}
+QUICK = {(perceptron, (3,))}
 
 
 def cases():
@@ -106,10 +105,6 @@ def test_losses_and_weights_are_those_of_one_device(build, place):
     moved = [name for name, value in begun.items() if np.abs(after[name] - value).max() > 1e-4]
     assert len(moved) >= len(begun) - 1  # a bias before batch normalization, or of keys, changes nothing
     for strategy in tilings(model, place):
-        if build is convolutions and "groups=2" in strategy:
-            with pytest.raises(StrategyError, match="batch normalization takes all examples"):
-                ran_on_several(step, data, place, strategy)
-            continue
         run = (
             ran_on_one(step, data, devices, strategy)
             if len(place) == 1

@@ -36,6 +36,7 @@ CASES = {
     "shards_at_servers": ("PartitionedPS(communicator='tcp', min_shard_bytes=0)", 2, 1, True),
     "factors": (Factored(communicator="tcp"), 2, 1, True),
     "parts_at_replicas": ("Tiled(dims=('w=1', '*=whole'))", 2, 1, True),
+    "parts_at_a_server": ("Tiled(dims=('w=1', '*=whole'), groups=2, served=True)", 4, 1, True),
     "rows_at_replicas": ("Tiled(dims=('table=0',))", 2, 1, True),
     "compiled_on_cpus": ("AllReduce(communicator='tcp')", 2, 1, True),
     "asynchronous_servers": ("PSLoadBalancing(communicator='tcp', sync=False)", 2, 1, True),

@@ -123,7 +123,8 @@ def test_shapes_of_the_observer_are_all_kernels_in_order():
         "local-proxies",
     ]
     state = ["all-reduce", "broadcast-factors", "all-reduce-state"]
-    assert names == ["settle", "replicate", "own-parts", *servers, *state, "place", "requests", "prune", "compiled"]
+    parts = ["served-parts", "own-parts"]
+    assert names == ["settle", "replicate", *parts, *servers, *state, "place", "requests", "prune", "compiled"]
 
 
 @dataclass(frozen=True)

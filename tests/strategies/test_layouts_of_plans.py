@@ -71,6 +71,15 @@ def test_with_groups_rules_say_what_goes_between_them(build):
     assert strategy.config("embedding/table").synchronizer.type == "PS"
 
 
+def test_one_group_may_serve_a_part_for_all(build):
+    strategy = build(GROUPS.replace("{all_reduce: {}, compressor: FP16}", "{ps: {}}"), d=FOUR)
+    assert not verify(strategy, G, FOUR)
+    served = [shard.synchronizer for shard in strategy.config("dense/kernel").shards]
+    assert all(one.server in one.devices for one in served)
+    assert {one.server for one in served} in ({"h0:CPU:0", "h3:CPU:0"}, {"h1:CPU:0", "h2:CPU:0"})
+    assert {shard.synchronizer.server for shard in strategy.config("head/kernel").shards} == {None}
+
+
 def test_layouts_with_groups_mean_what_the_builder_means(build):
     text = 'graph: {groups: 2}\nlayouts: {"dense/kernel": 1, "*": whole}\n"*": {all_reduce: {communicator: tcp}}\n'
     tiled = get("Tiled(dims=('dense/kernel=1', '*=whole'), groups=2)").build(G, FOUR).config("dense/kernel")
@@ -87,11 +96,12 @@ def test_what_groups_can_not_do_is_told_with_its_place(refused):
         "plan.yml:2:9: `graph.groups` is 3, allowed: divisors of the 4 replicas (each group has all parts of tiled "
         "variables)"
     ]
-    [told] = refused(GROUPS.replace('"dense/*": {all_reduce: {}, compressor: FP16}', '"dense/*": {ps: {}}'), d=FOUR)
-    assert told == (
-        "plan.yml:4:1: `dense/*` is for `dense/kernel`, of which groups of replicas have parts: allowed is "
-        "`all_reduce` and `compressor`"
-    )
+    for rule in ("{ps: {}, compressor: FP16}", "{ps: {staleness: 2}}", "{broadcast: {}}"):
+        [told] = refused(GROUPS.replace("{all_reduce: {}, compressor: FP16}", rule), d=FOUR)
+        assert told == (
+            "plan.yml:4:1: `dense/*` is for `dense/kernel`, of which groups of replicas have parts: allowed are "
+            "`all_reduce`, perhaps with a `compressor`, and `ps: {}`"
+        )
 
 
 @pytest.mark.parametrize("rule", ["{sync: false}", "{staleness: 2}"])

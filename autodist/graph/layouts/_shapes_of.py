@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from autodist.graph._graph_def import ancestors, node_of
+from autodist.graph._graph_def import ancestors, node_of, output_shape
 from autodist.graph._nodes import NodeList
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import StepAnalysis
@@ -89,13 +89,13 @@ def _with_batch(analysis: StepAnalysis, tiled: TiledVariables) -> Any:
 
 
 def _unsized(graph_def: Any, meetings: Collection[str]) -> Any:
-    """A step without the shapes of tensors at which groups of replicas join their values: these have other sizes."""
+    """A step in which tensors at which groups of replicas join their values have the shapes of the joined ones."""
     if not meetings:
         return graph_def
     nodes = NodeList()
     for node in graph_def.node:
         if node.name in meetings:
-            nodes.add("Placeholder", node.name, dtype=node.attr["T"].type)
+            nodes.add("Placeholder", node.name, dtype=node.attr["T"].type, shape=output_shape(node))
         else:
             nodes.nodes.append(node)
     found = type(graph_def)(versions=graph_def.versions, library=graph_def.library)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from autodist.carriers import Passed
-from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Cut, Exchange, Tile
-from autodist.kernels._base import Layout
-from autodist.kernels.replicate._batch_rows import BatchRows, entry_of
-from autodist.kernels.replicate._replica_points import ReplicaPoints
+from autodist.graph import tensor_dtype, tensor_label
+from autodist.graph.layouts import Cut, Exchange, Tile
+from autodist.kernels.replicate._batch_rows import entry_of
+from autodist.kernels.replicate._shared_step import AddsToStep, SharedStep
 from autodist.kernels.replicate._tile_bounds import TileBounds
 
 
@@ -55,29 +53,16 @@ class _Parted:
     rank: int
 
 
-class AllToAll:
+class AllToAll(AddsToStep):
     """Adds the nodes that give replicas parts of a tensor along another dim than they have it in.
 
     Args:
-        nodes: The flat step, by name.
-        plan: How its tensors are shared.
-        out: Where to add nodes.
-        layout: This worker among all.
-        rows: Where each replica's rows lie.
-        points: Adds points at which workers meet.
+        step: The step.
     """
 
-    def __init__(
-        self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, rows: BatchRows,
-        points: ReplicaPoints,
-    ) -> None:  # fmt: skip
-        self._nodes = nodes
-        self._plan = plan
-        self._out = out
-        self._layout = layout
-        self._rows = rows
-        self._points = points
-        self._bounds = TileBounds(nodes, plan, layout)
+    def __init__(self, step: SharedStep) -> None:
+        super().__init__(step)
+        self._bounds = TileBounds(step)
 
     def made(self, exchange: Exchange, source: Cut | Tile, target: Cut | Tile, values: Sequence[str]) -> list[str]:
         """The parts of the target layout, one per local replica.
@@ -88,7 +73,7 @@ class AllToAll:
             target: Its layout after.
             values: The parts before.
         """
-        label = f"{exchange.tensor.replace(':', '_')}/dim_{source.dim}_to_{target.dim}"
+        label = f"{tensor_label(exchange.tensor)}/dim_{source.dim}_to_{target.dim}"
         given = self._parted(f"autodist/local/{label}", exchange.tensor, source, target, values)
         workers, rank = range(self._layout.world_size), self._layout.rank
         pieces = [self._piece_for(given, to) for to in workers]
@@ -98,7 +83,7 @@ class AllToAll:
             found = [self._piece_by(given, value, by) for by, value in zip(_but(workers, rank), others, strict=True)]
             found.insert(rank, kept[0])
         whole = self._out.concat(f"{given.name}/together", found, given.dtype, source.dim)
-        return self._split(label, whole, given)
+        return self._split(whole, given.made.own, given.made.dim, given.dtype)
 
     def _parted(self, name: str, tensor: str, source: Cut | Tile, target: Cut | Tile, values: Sequence[str]) -> _Parted:
         dtype, rank = tensor_dtype(self._nodes, tensor), len(self._plan.shapes.shape(tensor) or ())
@@ -166,18 +151,6 @@ class AllToAll:
         ]
         shape = out.sum(f"{name}/shape", terms, "int32")
         return out.add("Reshape", name, [value, shape], T=given.dtype, Tshape="int32")
-
-    def _split(self, label: str, whole: str, given: _Parted) -> list[str]:
-        """The parts of this worker's replicas."""
-        own, out = given.made.own, self._out
-        if len(own) == 1:
-            return [whole]
-        sizes = out.add("Pack", f"{given.name}/split/sizes", own, N=len(own), T="int32", axis=0)
-        dim = out.constant(f"{given.name}/split/dim", given.made.dim, "int32")
-        kinds: dict[str, Any] = {"T": given.dtype, "Tlen": "int32", "num_split": len(own)}
-        split = out.add("SplitV", f"{given.name}/split", [whole, sizes, dim], **kinds)
-        outputs = [split, *(f"{split}:{r}" for r in range(1, len(own)))]
-        return [out.identity(f"replica_{r}/autodist/{label}", part, given.dtype) for r, part in enumerate(outputs)]
 
     # Vectors with an entry for each dim ------------------------------------------------------------------------------
 

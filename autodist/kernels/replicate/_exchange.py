@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from autodist.carriers import Scattered, rows_of
-from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Cut, Exchange, Partial, Stretch, Tile, is_all_to_all
+from autodist.graph import tensor_dtype, tensor_label
+from autodist.graph.layouts import Cut, Exchange, Multiple, Partial, Stretch, Tile, is_all_to_all
 from autodist.graph.operators import Reducer
-from autodist.kernels._base import Combine, Layout
+from autodist.kernels._base import Combine
 from autodist.kernels.replicate._all_to_all import AllToAll
-from autodist.kernels.replicate._batch_rows import BatchRows
-from autodist.kernels.replicate._replica_points import ReplicaPoints
+from autodist.kernels.replicate._batch_rows import entry_of
+from autodist.kernels.replicate._row_reductions import as_row, of_rows
+from autodist.kernels.replicate._shared_step import AddsToStep, SharedStep
 from autodist.kernels.replicate._tile_exchange import TileExchanges
 
-_REDUCTIONS = {Reducer.MAX: "Max", Reducer.MIN: "Min", Reducer.ALL: "All", Reducer.ANY: "Any"}
 
-
-class Exchanges:
+class Exchanges(AddsToStep):
     """Adds the nodes of exchanges.
 
     Args:
-        nodes: The flat step, by name.
-        plan: How its tensors are shared.
-        out: Where to add nodes.
-        layout: This worker among all.
-        rows: Where each replica's rows lie.
-        points: Adds points at which workers meet.
+        step: The step.
     """
 
-    def __init__(
-        self,
-        nodes: dict[str, Any],
-        plan: BatchPlan,
-        out: NodeList,
-        layout: Layout,
-        rows: BatchRows,
-        points: ReplicaPoints,
-    ) -> None:
-        self._nodes = nodes
-        self._plan = plan
-        self._out = out
-        self._layout = layout
-        self._rows = rows
-        self._points = points
-        self._tiles = TileExchanges(nodes, plan, out, layout, points)
-        self._all_to_all = AllToAll(nodes, plan, out, layout, rows, points)
+    def __init__(self, step: SharedStep) -> None:
+        super().__init__(step)
+        self._tiles = TileExchanges(step)
+        self._all_to_all = AllToAll(step)
         self._cuts: dict[str, list[Cut]] = {}
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
@@ -75,13 +55,28 @@ class Exchanges:
 
     def local_rows(self, tensor: str) -> str:
         """This worker's rows of a tensor that is gathered."""
-        return f"autodist/local/{_label(tensor)}"
+        return f"autodist/local/{tensor_label(tensor)}"
+
+    def rows_of_worker(self, tensor: str, value: str) -> str:
+        """This worker's rows of a tensor of which it has all."""
+        first, *others = self._plan.shapes.shape(tensor) or ()
+        times = first.times if isinstance(first, Multiple) else 1
+        name, (firsts, counts) = f"autodist/of_worker/{tensor_label(tensor)}", self._rows.by_worker
+        ends = []
+        for what, vector in (("begin", firsts), ("size", counts)):
+            entry = entry_of(self._out, f"{name}/{what}/first", self._rows.times(vector, times), self._layout.rank)
+            at = self._out.constant(f"{name}/{what}/at", [1, *(0 for _ in others)], "int32")
+            along = self._out.add("Mul", f"{name}/{what}/along", [at, entry], T="int32")
+            entries = [0, *(0 if what == "begin" else -1 for _ in others)]
+            rest = self._out.constant(f"{name}/{what}/others", entries, "int32")
+            ends.append(self._out.add("AddV2", f"{name}/{what}", [along, rest], T="int32"))
+        return self._out.add("Slice", name, [value, *ends], T=tensor_dtype(self._nodes, tensor), Index="int32")
 
     # From whole tensors ----------------------------------------------------------------------------------------------
 
     def _rows_of(self, tensor: str, cut: Cut, value: str, replica: int) -> str:
         """A replica's rows of a tensor that its worker has whole."""
-        dtype, name = tensor_dtype(self._nodes, tensor), f"replica_{replica}/autodist/part/{_label(tensor)}"
+        dtype, name = tensor_dtype(self._nodes, tensor), f"replica_{replica}/autodist/part/{tensor_label(tensor)}"
         cuts = self._cuts.setdefault(tensor, [])
         cuts.extend([] if cut in cuts else [cut])
         name = f"{name}/{cuts.index(cut)}"  # sizes are no part of names, which are the same for batches of all lengths
@@ -112,11 +107,15 @@ class Exchanges:
 
     def _share_of(self, tensor: str, value: str, replica: int) -> str:
         """A part of a sum: the whole on the first replica, and nothing on all others."""
-        dtype, name = tensor_dtype(self._nodes, tensor), f"replica_{replica}/autodist/share/{_label(tensor)}"
+        dtype, name = tensor_dtype(self._nodes, tensor), f"replica_{replica}/autodist/share/{tensor_label(tensor)}"
         first = self._out.constant(f"{name}/first", int(self._layout.first_replica + replica == 0), dtype)
         whole = dtype.startswith(("int", "uint"))
         return self._out.add(
-            "Mul" if whole else "MulNoNan", name, [value, first], T=dtype, device=self._layout.replica_device(replica)
+            "Mul" if whole else "MulNoNan",
+            name,
+            [value, first],
+            T=dtype,
+            device=self._layout.replica_device(replica),
         )
 
     def rows_once(self, tensor: str, value: str) -> list[str]:
@@ -126,7 +125,8 @@ class Exchanges:
             if self._layout.first_replica + replica == 0:
                 found.append(value)
                 continue
-            name, bounds = f"replica_{replica}/autodist/no_rows/{_label(tensor)}", {"begin": 0, "end": 0, "stride": 1}
+            name = f"replica_{replica}/autodist/no_rows/{tensor_label(tensor)}"
+            bounds = {"begin": 0, "end": 0, "stride": 1}
             inputs = [value, *(self._out.constant(f"{name}/{what}", [at], "int32") for what, at in bounds.items())]
             kinds = {"T": dtype, "Index": "int32"}
             found.append(
@@ -137,43 +137,31 @@ class Exchanges:
     # To whole tensors ------------------------------------------------------------------------------------------------
 
     def _put_together(self, tensor: str, partial: Partial, values: Sequence[str]) -> str:
-        dtype, label = tensor_dtype(self._nodes, tensor), _label(tensor)
+        dtype, label = tensor_dtype(self._nodes, tensor), tensor_label(tensor)
         shape = self._static(tensor)
         if partial.reducer is Reducer.SUM:
             local = self._out.sum(f"autodist/local/{label}", values, dtype)
             return self._points.at(label, Combine.SUM, local, dtype, shape)
-        rows = [self._expanded(f"replica_{r}/autodist/row/{label}", v, dtype) for r, v in enumerate(values)]
+        rows = [as_row(self._out, f"replica_{r}/autodist/row/{label}", v, dtype) for r, v in enumerate(values)]
         local = self._out.concat(f"autodist/local/{label}", rows, dtype)
         gathered = self._points.at(label, Combine.CONCAT, local, dtype, None)
-        dim = self._out.constant(f"{gathered}/dim", [0], "int32")
-        kinds: dict[str, Any] = {"Tidx": "int32", "keep_dims": False, **({} if dtype == "bool" else {"T": dtype})}
-        return self._out.add(_REDUCTIONS[partial.reducer], f"{gathered}/reduced", [gathered, dim], **kinds)
+        return of_rows(self._out, gathered, partial.reducer, dtype)
 
     def _scattered(self, tensor: str, cut: Cut, values: Sequence[str]) -> list[str]:
         """Each replica's rows of a sum."""
-        dtype, label = tensor_dtype(self._nodes, tensor), _label(tensor)
+        dtype, label = tensor_dtype(self._nodes, tensor), tensor_label(tensor)
         rank = len(self._plan.shapes.shape(tensor) or ())
         whole = self._out.sum(f"autodist/local/{label}/rows", values, dtype)
         firsts, counts = (self._rows.times(vector, cut.inner) for vector in self._rows.by_worker)
         scattered = Scattered(whole, firsts, counts, rank)
         local = rows_of(self._out, f"autodist/local/{label}", scattered, self._layout.rank, dtype)
         own = self._points.at(label, Combine.SCATTER, local, dtype, None, scattered)
-        if len(values) == 1:
-            return [own]
         sizes = [self._rows.times(self._rows.own(r), cut.inner) for r in range(len(values))]
-        lengths = self._out.add("Pack", f"{own}/lengths", sizes, N=len(sizes), T="int32", axis=0)
-        dim = self._out.constant(f"{own}/dim", 0, "int32")
-        kinds: dict[str, Any] = {"T": dtype, "Tlen": "int32", "num_split": len(sizes)}
-        split = self._out.add("SplitV", f"{own}/split", [own, lengths, dim], **kinds)
-        return [split if r == 0 else f"{split}:{r}" for r in range(len(sizes))]
-
-    def _expanded(self, name: str, tensor: str, dtype: str) -> str:
-        dim = self._out.constant(f"{name}/dim", 0, "int32")
-        return self._out.add("ExpandDims", name, [tensor, dim], T=dtype, Tdim="int32")
+        return self._split(own, sizes, 0, dtype)
 
     def _gathered(self, tensor: str, cut: Cut, values: Sequence[str]) -> str:
         """All rows of all replicas, in their order."""
-        dtype, label = tensor_dtype(self._nodes, tensor), _label(tensor)
+        dtype, label = tensor_dtype(self._nodes, tensor), tensor_label(tensor)
         rank = len(self._plan.shapes.shape(tensor) or ())
         front = [cut.dim, *(d for d in range(rank) if d != cut.dim)]
         found = [
@@ -213,7 +201,3 @@ class Exchanges:
     def _static(self, tensor: str) -> tuple[int | None, ...] | None:
         shape = self._plan.shapes.shape(tensor)
         return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
-
-
-def _label(tensor: str) -> str:
-    return tensor.replace(":", "_")

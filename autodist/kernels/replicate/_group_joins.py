@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autodist.graph import BatchScaling, NodeList, tensor_dtype, tensor_shape
+from autodist.graph import NodeList, tensor_dtype, tensor_shape
+from autodist.graph.layouts import Dim, Multiple
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import Combine, SyncPoint
 from autodist.kernels._layout import Layout
 from autodist.kernels.replicate._batch_rows import FirstRows, entry_of
 from autodist.kernels.replicate._counter_based import CounterBasedRandom, elements_of_rows
 from autodist.kernels.replicate._group_meetings import GroupMeetings
+from autodist.kernels.replicate._group_numbers import Number
 from autodist.kernels.replicate._shares import BatchShares
 
+_MANY_ROWS = 2**30
 GROUP_TOTAL = "autodist/group/total"
 """The size of the part of the batch that a group has."""
-
-_ROWS = frozenset({BatchScaling.ROWS, BatchScaling.SUBSET})
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class GroupJoins:
         self._out = out
         self._layout = layout
         self._points = points
+        self._firsts: dict[str, str] = {}
         self._shares = BatchShares(out, 1, layout.groups, is_idle=False)
         self.starts: FirstRows
         """Where the rows of this worker's replicas begin in the batch of all groups."""
@@ -70,7 +73,24 @@ class GroupJoins:
         self._shares.add_total(total, everywhere)
         self.starts = FirstRows(self._out, self._layout, counts, f"{name}/all", f"{name}/all")
         self._start = _GroupStart(entry_of(self._out, f"{name}/first", self.starts.firsts, self._layout.group * size))
+        self._all_rows = self._out.cast(f"{total}/int", total, "float32", "int32")
+        self._is_first = self._first_of_those_with_rows(rows, total)
         return own
+
+    def _first_of_those_with_rows(self, rows: str, total: str) -> str:
+        """Whether this is the first group that has rows, or the first of all if none has."""
+        name, zero = "autodist/group/is_first", self._out.constant("autodist/group/is_first/zero", 0.0, "float32")
+        found = self._out.add("Greater", f"{name}/has_rows", [rows, zero], T="float32")
+        if self._layout.group == 0:
+            is_empty = self._out.add("LessEqual", f"{name}/is_empty", [total, zero], T="float32")
+            return self._out.add("LogicalOr", name, [found, is_empty])
+        none = self._out.constant(f"{name}/none", 0, "int32")
+        is_begin = self._out.add("LessEqual", f"{name}/is_begin", [self._start.tensor, none], T="int32")
+        return self._out.add("LogicalAnd", name, [found, is_begin])
+
+    def has_rows(self, tensor: str) -> bool:
+        """Whether groups meet at a tensor with the rows that they have."""
+        return self._meetings.joined.get(tensor) is Combine.CONCAT
 
     @property
     def total(self) -> str:
@@ -91,39 +111,60 @@ class GroupJoins:
 
     def _met(self, name: str) -> str:
         """The value of all groups of a node at which they meet; any other node is itself."""
-        scaling = self._meetings.scalings.get(name)
-        if scaling is None:
+        meetings = self._meetings
+        if name not in meetings.names:
             return name
-        tensor = self._nodes[name].input[0]
-        dtype, shape = tensor_dtype(self._nodes, name), tensor_shape(self._nodes, tensor)
-        if scaling in _ROWS:
-            return self._joined(name, Combine.CONCAT, name, dtype, shape)
-        if scaling is BatchScaling.SHAPE:
-            return self._joined_shape(name, dtype)
-        kind = "share" if scaling is BatchScaling.MEAN else "active"
-        return self._joined(name, Combine.SUM, self._weighted(name, name, kind, dtype), dtype, shape)
-
-    def _joined_shape(self, name: str, dtype: str) -> str:
-        """The shape of the joined rows: the sum of the groups' shapes, with the static dims put right."""
-        static = self._meetings.sizes[name]
-        local = self._weighted(name, name, "active", dtype)
-        total = self._joined(name, Combine.SUM, local, dtype, (len(static),))
-        varying = self._out.constant(f"{total}/varying", [size is None for size in static], dtype)
-        fixed = self._out.constant(f"{total}/fixed", [size or 0 for size in static], dtype)
-        batch = self._out.add("Mul", f"{total}/batch", [total, varying], T=dtype)
-        return self._out.add("AddV2", f"{total}/shape", [batch, fixed], T=dtype)
-
-    def _joined(
-        self, label: str, combine: Combine, local: str, dtype: str, shape: tuple[int | None, ...] | None
-    ) -> str:
-        synced = self._out.identity(f"autodist/synced/{label}", local, dtype)
-        peers = self._layout.peers
-        self._points.append(SyncPoint(label, None, combine, (local,), (synced,), (dtype,), (shape,), members=peers))
+        dtype = tensor_dtype(self._nodes, name)
+        if name in meetings.numbers:
+            return self._number(meetings.numbers[name], dtype)
+        if name in meetings.sizes:
+            return self._size(name, meetings.sizes[name], dtype)
+        combine = meetings.joined[name]
+        local = self._weighted(name, name, "active", dtype) if combine is Combine.SUM else name
+        synced = self._out.identity(f"autodist/synced/{name}", local, dtype)
+        shape, peers = tensor_shape(self._nodes, name), self._layout.peers
+        self._points.append(SyncPoint(name, None, combine, (local,), (synced,), (dtype,), (shape,), members=peers))
         return synced
+
+    def _number(self, number: Number, dtype: str) -> str:
+        if number == "begin":
+            return self._start.tensor
+        if number == "first" and dtype not in self._firsts:
+            self._firsts[dtype] = self._out.cast(f"autodist/group/is_first/{dtype}", self._is_first, "bool", dtype)
+        if number == "first":
+            return self._firsts[dtype]
+        return self._shares.scalar(number, 0, dtype)
+
+    def _size(self, name: str, entries: Sequence[Dim], dtype: str) -> str:
+        """A size of a tensor of the whole batch, from the number of rows of all groups."""
+        of_rows = [entry.times if isinstance(entry, Multiple) else 0 for entry in entries]
+        times = self._out.constant(f"{name}/times", of_rows, "int32")
+        fixed = self._out.constant(f"{name}/fixed", [e if isinstance(e, int) else 0 for e in entries], "int32")
+        rows = self._out.add("Mul", f"{name}/rows", [times, self._all_rows], T="int32")
+        found = self._out.add("AddV2", f"{name}/all", [rows, fixed], T="int32")
+        found = self._out.cast(f"{name}/cast", found, "int32", dtype)
+        is_scalar = tensor_shape(self._nodes, name) == ()
+        return self._out.reshape(f"{name}/scalar", found, [], dtype) if is_scalar else found
 
     def gradient(self, mark: str, tensor: str, dtype: str, replica: int = 0) -> str:
         """A group's gradient, or a term of it, weighted as a term of the gradient of the whole batch."""
-        return self._weighted(f"{mark}/replica_{replica}", tensor, self._meetings.weights[mark], dtype)
+        return self._weighted(f"{mark}/replica_{replica}", tensor, self._weight(mark), dtype)
+
+    def _weight(self, mark: str) -> Number:
+        """How groups have a gradient; one in which no example has a part is the same in all of them."""
+        return self._meetings.weights.get(mark, "share")
+
+    def rows(self, mark: str, tensor: str, dtype: str, replica: int = 0) -> str:
+        """A group's rows of a sparse gradient, or their numbers; of those that all groups have, the first gives all."""
+        if self._weight(mark) != "share":
+            is_values = self._meetings.graph.analysis.marks[mark].part == "values"
+            return self.gradient(mark, tensor, dtype, replica) if is_values else tensor
+        name = f"autodist/of_first_group/{mark}/replica_{replica}"
+        many = self._out.constant(f"{name}/many", [_MANY_ROWS], "int32")
+        end = self._out.add("Mul", f"{name}/end", [many, self._number("first", "int32")], T="int32")
+        begin, by = (self._out.constant(f"{name}/{what}", [at], "int32") for what, at in (("begin", 0), ("by", 1)))
+        inputs = [tensor, begin, end, by]
+        return self._out.add("StridedSlice", name, inputs, T=dtype, Index="int32")
 
     def part_of_worker(self, mark: str, tensor: str, dtype: str) -> str:
         """The weighted gradient, divided by the group's number of workers, if all of these have the same gradient."""
@@ -141,11 +182,9 @@ class GroupJoins:
             shape: The shape of the part.
         """
         dtypes = tuple(tensor_dtype(self._nodes, mark) for mark in marks)
-        is_dense, parts = len(marks) == 1, [self._meetings.graph.analysis.marks[mark].part for mark in marks]
-        local = tuple(
-            tensor if part == "indices" else self.gradient(mark, tensor, dtype)
-            for mark, tensor, dtype, part in zip(marks, found, dtypes, parts, strict=True)
-        )
+        is_dense = len(marks) == 1
+        weighted = self.gradient if is_dense else self.rows
+        local = tuple(weighted(mark, tensor, dtype) for mark, tensor, dtype in zip(marks, found, dtypes, strict=True))
         for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
             self._out.identity(mark, tensor, dtype)
         combine, shapes = (Combine.SUM, (shape,)) if is_dense else (Combine.CONCAT, (None,) * len(marks))

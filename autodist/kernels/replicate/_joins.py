@@ -19,6 +19,7 @@ from autodist.graph import (
     node_of,
     split_tensor,
     tensor_dtype,
+    tensor_label,
     tensor_shape,
 )
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
@@ -233,7 +234,7 @@ class ReplicaJoins:
 
     def _join_state(self, tensor: str, scaling: BatchScaling) -> None:
         dtype = tensor_dtype(self.analysis.nodes, tensor)
-        label = tensor.replace(":", "_")
+        label = tensor_label(tensor)
         shape = tensor_shape(self.analysis.nodes, tensor)
         if scaling is BatchScaling.SAME:
             self.renamed[tensor] = self.replica_tensor(tensor, 0)

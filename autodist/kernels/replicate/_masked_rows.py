@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from autodist.graph import NodeList, data_inputs, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Partial, Way, bounds_of_part
-from autodist.kernels._base import Layout
+from autodist.graph import data_inputs, tensor_dtype
+from autodist.graph.layouts import Partial, Way, bounds_of_part
+from autodist.kernels.replicate._shared_step import AddsToStep, SharedStep
 
 _NONE = -1
 """A number that names no row, where rows are put together."""
 
 
-class MaskedRows:
+class MaskedRows(AddsToStep):
     """Adds the nodes that make numbers of rows those of a replica's part.
 
     As on one device, a row number that is in no part is an error.
 
     Args:
-        nodes: The flat step, by name.
-        plan: How its tensors are shared.
-        out: Where to add nodes.
-        layout: This worker among all.
+        step: The step.
     """
 
-    def __init__(self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout) -> None:
-        self._nodes = nodes
-        self._plan = plan
-        self._out = out
-        self._layout = layout
+    def __init__(self, step: SharedStep) -> None:
+        super().__init__(step)
         self._own: dict[str, str] = {}
 
     def numbers(self, node: Any, way: Way, given: str, replica: int) -> str:

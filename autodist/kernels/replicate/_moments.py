@@ -14,12 +14,11 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from autodist.graph import NodeList, data_inputs, node_of, tensor_dtype
+from autodist.graph import data_inputs, node_of, tensor_dtype
 from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Exchange, Partial
 from autodist.graph.operators import Passes, passes_on
-from autodist.kernels._base import Combine, Layout
-from autodist.kernels.replicate._batch_rows import BatchRows
-from autodist.kernels.replicate._replica_points import ReplicaPoints
+from autodist.kernels._base import Combine
+from autodist.kernels.replicate._shared_step import AddsToStep
 
 _MOST_REPLICAS = 8
 """Each replica's moments go to all others: with more replicas than this, two sums send less."""
@@ -84,30 +83,17 @@ def _pair(nodes: dict[str, Any], plan: BatchPlan, variance: str) -> Moments | No
     return Moments(mean, variance, given, dims) if is_same and over == others is not None and is_known else None
 
 
-@dataclass(frozen=True)
-class MomentsOfReplicas:
+class MomentsOfReplicas(AddsToStep):
     """Adds the nodes that find such pairs.
 
-    Attributes:
-        nodes: The flat step, by name.
-        plan: How its tensors are shared.
-        out: Where to add nodes.
-        layout: This worker among all.
-        rows: Where each replica's rows lie.
-        points: Adds points at which workers meet.
+    Args:
+        step: The step.
     """
-
-    nodes: dict[str, Any]
-    plan: BatchPlan
-    out: NodeList
-    layout: Layout
-    rows: BatchRows
-    points: ReplicaPoints
 
     @cached_property
     def pairs(self) -> dict[str, Moments]:
         """See :func:`moments_in`."""
-        return moments_in(self.nodes, self.plan, self.layout.num_replicas)
+        return moments_in(self._nodes, self._plan, self._layout.num_replicas)
 
     def made(self, pair: Moments, given: Sequence[str], means: Sequence[str], dims: str) -> tuple[str, str]:
         """The mean and the variance of all rows.
@@ -118,33 +104,33 @@ class MomentsOfReplicas:
             means: By local replica, its part of the mean: the sum of its elements over the number of all.
             dims: The tensor with the dims over which they are taken.
         """
-        size = prod(size for size in self.plan.shapes.shape(pair.mean) or () if isinstance(size, int))
-        dtype = tensor_dtype(self.nodes, pair.mean)
+        size = prod(size for size in self._plan.shapes.shape(pair.mean) or () if isinstance(size, int))
+        dtype = tensor_dtype(self._nodes, pair.mean)
         rows = [self._row(pair, r, given[r], means[r], dims, (size, dtype)) for r in range(len(means))]
-        local = self.out.concat(f"autodist/local/{pair.mean}", rows, dtype)
-        gathered = self.points.at(f"{pair.mean}/moments", Combine.CONCAT, local, dtype, None)
+        local = self._out.concat(f"autodist/local/{pair.mean}", rows, dtype)
+        gathered = self._points.at(f"{pair.mean}/moments", Combine.CONCAT, local, dtype, None)
         return self._of_all(pair, gathered, size, dtype)
 
     def _row(self, pair: Moments, replica: int, given: str, mean: str, dims: str, kind: tuple[int, str]) -> str:
         """A replica's part of the mean, that of the variance around its own mean, and its share of the rows."""
         (size, dtype), name = kind, f"replica_{replica}/autodist/moments/{pair.mean}"
-        device = self.layout.replica_device(replica)
-        share = self.rows.share(replica, dtype)
-        own = self.out.add("DivNoNan", f"{name}/own", [mean, share], T=dtype, device=device)
-        distances = self.out.add("SquaredDifference", f"{name}/distances", [given, own], T=dtype, device=device)
-        kinds: dict[str, Any] = {"T": dtype, "Tidx": tensor_dtype(self.nodes, pair.dims), "keep_dims": True}
-        summed = self.out.add("Sum", f"{name}/sum", [distances, dims], device=device, **kinds)
-        count = self.rows.elements(pair.given, pair.mean, dtype, self.plan.shapes)
-        variance = self.out.add("RealDiv", f"{name}/variance", [summed, count], T=dtype, device=device)
+        device = self._layout.replica_device(replica)
+        share = self._rows.share(replica, dtype)
+        own = self._out.add("DivNoNan", f"{name}/own", [mean, share], T=dtype, device=device)
+        distances = self._out.add("SquaredDifference", f"{name}/distances", [given, own], T=dtype, device=device)
+        kinds: dict[str, Any] = {"T": dtype, "Tidx": tensor_dtype(self._nodes, pair.dims), "keep_dims": True}
+        summed = self._out.add("Sum", f"{name}/sum", [distances, dims], device=device, **kinds)
+        count = self._rows.elements(pair.given, pair.mean, dtype, self._plan.shapes)
+        variance = self._out.add("RealDiv", f"{name}/variance", [summed, count], T=dtype, device=device)
         parts = [
-            self.out.reshape(f"{name}/{what}/row", part, [1, length], dtype)
+            self._out.reshape(f"{name}/{what}/row", part, [1, length], dtype)
             for what, part, length in (("mean", mean, size), ("variance", variance, size), ("share", share, 1))
         ]
-        return self.out.concat(f"{name}/row", parts, dtype, 1)
+        return self._out.concat(f"{name}/row", parts, dtype, 1)
 
     def _of_all(self, pair: Moments, gathered: str, size: int, dtype: str) -> tuple[str, str]:
         means, variances, shares = self._columns(gathered, (size, size, 1), dtype)
-        out, first = self.out, self.out.constant(f"{gathered}/first", [0], "int32")
+        out, first = self._out, self._out.constant(f"{gathered}/first", [0], "int32")
         kinds: dict[str, Any] = {"T": dtype, "Tidx": "int32", "keep_dims": True}
         mean = out.add("Sum", f"{gathered}/mean", [means, first], **kinds)
         own = out.add("DivNoNan", f"{gathered}/own", [means, shares], T=dtype)
@@ -155,12 +141,12 @@ class MomentsOfReplicas:
         return self._like(pair.mean, mean, dtype), self._like(pair.variance, variance, dtype)
 
     def _columns(self, gathered: str, sizes: Sequence[int], dtype: str) -> Iterator[str]:
-        lengths = self.out.constant(f"{gathered}/lengths", sizes, "int32")
-        dim = self.out.constant(f"{gathered}/columns/dim", 1, "int32")
+        lengths = self._out.constant(f"{gathered}/lengths", sizes, "int32")
+        dim = self._out.constant(f"{gathered}/columns/dim", 1, "int32")
         kinds: dict[str, Any] = {"T": dtype, "Tlen": "int32", "num_split": len(sizes)}
-        split = self.out.add("SplitV", f"{gathered}/columns", [gathered, lengths, dim], **kinds)
+        split = self._out.add("SplitV", f"{gathered}/columns", [gathered, lengths, dim], **kinds)
         return (f"{split}:{k}" if k else split for k in range(len(sizes)))
 
     def _like(self, node: str, found: str, dtype: str) -> str:
-        shape = [size for size in self.plan.shapes.shape(node) or () if isinstance(size, int)]
-        return self.out.reshape(f"autodist/synced/{node}", found, shape, dtype)
+        shape = [size for size in self._plan.shapes.shape(node) or () if isinstance(size, int)]
+        return self._out.reshape(f"autodist/synced/{node}", found, shape, dtype)

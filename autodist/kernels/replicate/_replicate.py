@@ -135,7 +135,7 @@ class Replicate(Kernel):
             self._check_exact(demand)
             meetings = GroupMeetings.of(self.graph, demand)
             _check_parts(tiled, graph.layout)
-            tiled = TiledVariables.of(meetings.graph).in_groups(graph.layout.groups, meetings.scalings)
+            tiled = TiledVariables.of(meetings.graph).in_groups(graph.layout.groups, meetings.names)
             return share_batch(graph, meetings.graph, plan_batch(meetings.graph, tiled), meetings)
         return None
 

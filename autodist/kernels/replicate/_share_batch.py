@@ -56,6 +56,7 @@ from autodist.kernels.replicate._random_seeds import ReplicaSeeds
 from autodist.kernels.replicate._replica_points import ReplicaPoints
 from autodist.kernels.replicate._same_batches import BATCHES, compare_batches
 from autodist.kernels.replicate._shared_gradients import SharedGradients
+from autodist.kernels.replicate._shared_step import SharedStep
 
 
 def share_batch(
@@ -144,10 +145,11 @@ class _Builder:
             rows, check = only_rows(self.out, rows, counts, self.graph.fixed_rows)
             self.checks.append(check)
         self.rows = BatchRows(self.out, self.layout, rows, counts, total)
-        self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self.meet)
-        self.moments = MomentsOfReplicas(self.nodes, self.plan, self.out, self.layout, self.rows, self.meet)
-        self.filled = FilledRows(self.nodes, self.plan, self.out, self.layout, self.rows)
-        self.masked = MaskedRows(self.nodes, self.plan, self.out, self.layout)
+        step = SharedStep(self.nodes, self.plan, self.out, self.layout, self.rows, self.meet)
+        self.exchanges = Exchanges(step)
+        self.moments = MomentsOfReplicas(step)
+        self.filled = FilledRows(step, in_groups=self.groups is not None)
+        self.masked = MaskedRows(step)
         self.by_counter = CounterBasedRandom(self.nodes, self.out, (self.groups or self.rows).starts)
         if workers == 1:
             return None
@@ -234,12 +236,15 @@ class _Builder:
         if way.passes:
             pass_on(copy)
         kept = way.inputs[:1] if way.passes else way.inputs
-        copy.input.extend(self._value(t, WHOLE)[0] for t, _ in zip(data_inputs(node), kept, strict=False))
+        given = [(t, self._value(t, WHOLE)[0]) for t, _ in zip(data_inputs(node), kept, strict=False)]
+        is_filled = self.groups is not None and self.filled.is_needed(node, way)
+        copy.input.extend(self.filled.filled(value, t, WHOLE, None) if is_filled else value for t, value in given)
         copy.input.extend(self._controls(node))
         if node.name in self.analysis.writes:
             copy.input.extend(f"^{check}" for check in self.checks)
         self.seeds.seed(copy)
-        self._set(node.name, way, None, node.name if self.groups is None else self.groups.made(node, copy))
+        made = node.name if self.groups is None else self.groups.made(node, copy)
+        self._set(node.name, way, None, made, is_filled=is_filled)
 
     def _sizes(self, node: Any) -> list[str] | None:
         """The outputs of a node that asks for known sizes; None for another node."""
@@ -298,8 +303,8 @@ class _Builder:
             else:
                 found = self._value(tensor, way.inputs[k])
                 value = found[0] if isinstance(way.inputs[k], Whole) else found[replica]
-                if isinstance(cut := way.inputs[k], Cut) and self.filled.is_needed(node, way):
-                    value = self.filled.filled(value, tensor, cut, replica)
+                if self.filled.is_needed(node, way):
+                    value = self.filled.filled(value, tensor, way.inputs[k], replica)
                 copy.input.append(value)
         if way.masks is not None:
             copy.input[way.masks] = self.masked.numbers(node, way, copy.input[way.masks], replica)
@@ -337,7 +342,7 @@ class _Builder:
             found = self.values.setdefault((tensor, layout), [])
             if replica is None and found:
                 continue
-            if is_filled and replica is not None and isinstance(layout, Cut):
+            if is_filled:
                 given = self.filled.emptied(given, tensor, layout, replica)
             found.append(given)
         self.copies.setdefault(name, []).append(made)
@@ -359,11 +364,13 @@ class _Builder:
     def _local(self, tensor: str) -> str:
         """An output for local batches: if it has rows, those of this worker before they are gathered."""
         tensor = tensor.removesuffix(":0")
-        if node_of(tensor) in self.plan.tiled.meetings:
+        is_of_groups = self.groups is not None and self.groups.has_rows(tensor)
+        if is_of_groups:
             tensor = self.nodes[tensor].input[0].removesuffix(":0")
-        exchanges = self.plan.exchanges.get(tensor, ())
-        is_gathered = any(e.source == Cut(0) and isinstance(e.target, Whole) for e in exchanges)
-        return self.exchanges.local_rows(tensor) if is_gathered else self._value(tensor, WHOLE)[0]
+        exchanges, value = self.plan.exchanges.get(tensor, ()), self._value(tensor, WHOLE)[0]
+        if any(e.source == Cut(0) and isinstance(e.target, Whole) for e in exchanges):
+            return self.exchanges.local_rows(tensor)
+        return self.exchanges.rows_of_worker(tensor, value) if is_of_groups else value
 
 
 def _part_name(name: str, tile: Tile, replica: int) -> str:

@@ -118,6 +118,11 @@ class SharedGradients:
     def _weighted_rows(self, marks: tuple[str, ...], dtypes: tuple[str, ...]) -> list[list[str]]:
         """By mark, the rows of each replica; of two factors, the first that can be weighted is."""
         found = [self._rows_given(mark) for mark in marks]
+        if self._groups is not None and self._analysis.marks[marks[0]].part == "values":
+            return [
+                [self._groups.rows(mark, rows, dtype, r) for r, rows in enumerate(given)]
+                for mark, given, dtype in zip(marks, found, dtypes, strict=True)
+            ]
         if self._groups is not None:
             k = next(k for k, dtype in enumerate(dtypes) if dtype != ID_DTYPE)
             weighted = (self._groups.gradient(marks[k], rows, dtypes[k], r) for r, rows in enumerate(found[k]))

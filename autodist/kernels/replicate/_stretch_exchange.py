@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autodist.carriers import Passed
-from autodist.graph import NodeList, tensor_dtype
+from autodist.graph import tensor_dtype, tensor_label
 from autodist.graph.layouts import (
-    BatchPlan,
     Bounds,
     Stretch,
     bounds_of_part,
@@ -16,8 +15,7 @@ from autodist.graph.layouts import (
     places_from_others,
     places_within,
 )
-from autodist.kernels._base import Layout
-from autodist.kernels.replicate._replica_points import ReplicaPoints
+from autodist.kernels.replicate._shared_step import AddsToStep, SharedStep
 
 
 @dataclass(frozen=True)
@@ -28,25 +26,15 @@ class _Piece:
     tensor: str
 
 
-class StretchExchanges:
+class StretchExchanges(AddsToStep):
     """Adds the nodes that give each replica the places of a dim that it needs.
 
     Args:
-        nodes: The flat step, by name.
-        plan: How its tensors are shared.
-        out: Where to add nodes.
-        layout: This worker among all.
-        points: Adds points at which workers meet.
+        step: The step.
     """
 
-    def __init__(
-        self, nodes: dict[str, object], plan: BatchPlan, out: NodeList, layout: Layout, points: ReplicaPoints
-    ) -> None:
-        self._nodes = nodes
-        self._plan = plan
-        self._out = out
-        self._layout = layout
-        self._points = points
+    def __init__(self, step: SharedStep) -> None:
+        super().__init__(step)
         self._pieces: dict[str, list[_Piece]] = {}
 
     def of_parts(self, tensor: str, stretch: Stretch, values: Sequence[str]) -> list[str]:
@@ -71,7 +59,7 @@ class StretchExchanges:
         own = [_Piece(part, value) for part, value in zip(parts, values, strict=True)]
         if len(workers) == 1:
             return own
-        dtype, label = tensor_dtype(self._nodes, tensor), f"{tensor.replace(':', '_')}/around_{dim}"
+        dtype, label = tensor_dtype(self._nodes, tensor), f"{tensor_label(tensor)}/around_{dim}"
         stretches = self._plan.stretches_of(tensor)
         needed = [places_from_others(stretches, self._replicas(worker)) for worker in workers]
         sent = [[common_places(needed[to], self._own(length, by)) for to in workers] for by in workers]
@@ -122,7 +110,7 @@ class StretchExchanges:
         found = []
         for r, device in enumerate(self._layout.replica_device(k) for k in range(len(self._layout.local_replicas))):
             runs = list(places_within(stretch.bounds[self._layout.first_replica + r], stretch.length))
-            name = f"replica_{r}/autodist/around/{tensor.replace(':', '_')}/{known.index(stretch)}"
+            name = f"replica_{r}/autodist/around/{tensor_label(tensor)}/{known.index(stretch)}"
             found.append(self._cut(name, tensor, stretch.dim, runs, pieces, device))
         return found
 

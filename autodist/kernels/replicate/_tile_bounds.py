@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 from autodist.graph import tensor_shape
-from autodist.graph.layouts import BatchPlan, Tile, bounds_of_part
-from autodist.kernels._layout import Layout
+from autodist.graph.layouts import Tile, bounds_of_part
+from autodist.kernels.replicate._shared_step import SharedStep
 
 
 class TileBounds:
     """Bounds of parts, by tensor and layout.
 
     Args:
-        nodes: The flat step, by name.
-        plan: How its tensors are shared.
-        layout: This worker among all.
+        step: The step.
     """
 
-    def __init__(self, nodes: dict[str, Any], plan: BatchPlan, layout: Layout) -> None:
-        self._nodes = nodes
-        self._plan = plan
-        self._layout = layout
+    def __init__(self, step: SharedStep) -> None:
+        self._nodes, self._plan, self._layout = step.nodes, step.plan, step.layout
 
     def length(self, tensor: str, tile: Tile) -> int:
         """The length of the dim that is cut."""

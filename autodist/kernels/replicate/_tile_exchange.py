@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from autodist.carriers import Scattered, rows_of
-from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Exchange, Partial, Stretch, Tile, Whole, bounds_of_part
-from autodist.kernels._base import Combine, Layout
-from autodist.kernels.replicate._replica_points import ReplicaPoints
+from autodist.graph import tensor_dtype, tensor_label
+from autodist.graph.layouts import Exchange, Partial, Stretch, Tile, Whole, bounds_of_part
+from autodist.kernels._base import Combine
+from autodist.kernels.replicate._shared_step import AddsToStep, SharedStep
 from autodist.kernels.replicate._stretch_exchange import StretchExchanges
 from autodist.kernels.replicate._tile_bounds import TileBounds
 
 
-class TileExchanges:
+class TileExchanges(AddsToStep):
     """Adds the nodes that bring tensors into parts and out of them.
 
     Args:
-        nodes: The flat step, by name.
-        plan: How its tensors are shared.
-        out: Where to add nodes.
-        layout: This worker among all.
-        points: Adds points at which workers meet.
+        step: The step.
     """
 
-    def __init__(
-        self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, points: ReplicaPoints
-    ) -> None:
-        self._nodes = nodes
-        self._plan = plan
-        self._out = out
-        self._layout = layout
-        self._points = points
-        self._count = len(layout.local_replicas)
-        self._bounds = TileBounds(nodes, plan, layout)
-        self._stretches = StretchExchanges(nodes, plan, out, layout, points)
+    def __init__(self, step: SharedStep) -> None:
+        super().__init__(step)
+        self._count = len(step.layout.local_replicas)
+        self._bounds = TileBounds(step)
+        self._stretches = StretchExchanges(step)
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
         """The tensors of the target layout: one if it is whole, else one per local replica."""
@@ -59,7 +48,7 @@ class TileExchanges:
 
     def _label(self, tensor: str, tile: Tile) -> str:
         within = f"_of_{tile.outer}" if tile.outer > 1 else ""
-        return f"{tensor.replace(':', '_')}/tile_{tile.dim}{within}"
+        return f"{tensor_label(tensor)}/tile_{tile.dim}{within}"
 
     def _part_of(self, tensor: str, tile: Tile, value: str, replica: int) -> str:
         """A replica's part of a tensor that its worker has whole."""
@@ -78,7 +67,11 @@ class TileExchanges:
 
     def _gathered(self, tensor: str, tile: Tile, values: Sequence[str]) -> str:
         """All parts of all replicas, in their order."""
-        dtype, label, front = tensor_dtype(self._nodes, tensor), self._label(tensor, tile), self._front(tensor, tile)
+        dtype, label, front = (
+            tensor_dtype(self._nodes, tensor),
+            self._label(tensor, tile),
+            self._front(tensor, tile),
+        )
         names = [f"replica_{r}/autodist/{label}" for r in range(len(values))]
         length = self._bounds.length(tensor, tile) // tile.outer
         if tile.outer > 1:
@@ -113,7 +106,11 @@ class TileExchanges:
 
     def _scattered(self, tensor: str, tile: Tile, values: Sequence[str]) -> list[str]:
         """Each replica's part of a sum."""
-        dtype, label, front = tensor_dtype(self._nodes, tensor), self._label(tensor, tile), self._front(tensor, tile)
+        dtype, label, front = (
+            tensor_dtype(self._nodes, tensor),
+            self._label(tensor, tile),
+            self._front(tensor, tile),
+        )
         summed = self._out.sum(f"autodist/local/{label}/sum", values, dtype)
         whole = self._out.transpose(f"autodist/local/{label}/first", summed, front, dtype)
         firsts, counts = self._bounds.by_worker(tensor, tile)
@@ -123,22 +120,8 @@ class TileExchanges:
         local = rows_of(self._out, f"autodist/local/{label}", scattered, self._layout.rank, dtype)
         own = self._points.at(label, Combine.SCATTER, local, dtype, None, scattered)
         back = [front.index(d) for d in range(len(front))]
-        parts = self._split(own, dtype, self._bounds.own_sizes(tensor, tile))
+        parts = self._split(own, self._bounds.own_sizes(tensor, tile), 0, dtype)
         return [self._out.transpose(f"{part}/back", part, back, dtype) for part in parts]
-
-    def _split(self, tensor: str, dtype: str, sizes: Sequence[int]) -> list[str]:
-        """The parts of a worker's replicas, one after the other along dim 0."""
-        count = len(sizes)
-        if count == 1:
-            return [tensor]
-        dim = self._out.constant(f"{tensor}/dim", 0, "int32")
-        if len(set(sizes)) == 1:
-            name = self._out.add("Split", f"{tensor}/split", [dim, tensor], T=dtype, num_split=count)
-        else:
-            lengths = self._out.constant(f"{tensor}/sizes", list(sizes), "int32")
-            kinds: dict[str, Any] = {"T": dtype, "Tlen": "int32", "num_split": count}
-            name = self._out.add("SplitV", f"{tensor}/split", [tensor, lengths, dim], **kinds)
-        return [self._out.identity(f"{tensor}/part_{r}", f"{name}:{r}" if r else name, dtype) for r in range(count)]
 
     def _padded(self, tensor: str, tile: Tile, value: str, replica: int) -> str:
         """A part of a sum: a replica's own part, and zeros elsewhere."""

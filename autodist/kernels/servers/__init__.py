@@ -1,6 +1,7 @@
 """Parameter servers: one worker holds a variable and its slots, applies its updates, and sends its values."""
 
 from autodist.kernels.servers._asynchronous import AsynchronousServers
+from autodist.kernels.servers._channels import Streams
 from autodist.kernels.servers._local_aggregation import LocalAggregation
 from autodist.kernels.servers._proxies import LocalProxies, proxy_name
 from autodist.kernels.servers._ps import ParameterServers
@@ -12,5 +13,6 @@ __all__ = [
     "LocalProxies",
     "ParameterServers",
     "StreamValues",
+    "Streams",
     "proxy_name",
 ]

@@ -58,7 +58,8 @@ class OwnParts(Kernel):
             is_own = variable.owners or variable.coupled
             found = given_to(TileSynchronizer, self.strategy, owner) if is_own else None
             if found is not None:
-                placement[variable.name] = graph.layout.tf_device(found.home_in(graph.layout.group))
+                homes = found.slot_devices if variable.owners else found.devices
+                placement[variable.name] = graph.layout.tf_device(homes[graph.layout.group])
         return placement
 
 
@@ -127,12 +128,15 @@ def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool)
     editor.prune([*effects, *points, *outputs, *graph.kept])
     needed = sorted(name for node, name in away.items() if node in editor)
     if needed and is_trained:
-        whole = needed[0].rpartition("/shard_")[0] or needed[0]
-        or_else = ", or let all replicas be one group" if graph.layout.groups > 1 else ""
+        owners = {
+            v.name: min(v.owners, default=v.name) for v in graph.variables
+        }  # slots are cut with what they are for
+        whole, cut = (name.rpartition("/shard_")[0] or name for name in (needed[0], owners[needed[0]]))
+        or_else = ", or leave out `served=True`" if cut != whole and graph.layout.groups > 1 else ""
         raise StrategyError(
             f"this step needs all parts of `{whole}` on each worker, which has only its own: it is used in ways in "
             "which a replica can't take its part alone",
-            hint=f"keep it whole, as by `Tiled(dims=('{whole}=whole',))`{or_else}",
+            hint=f"keep {'it' if cut == whole else f'`{cut}`'} whole, as by `Tiled(dims=('{cut}=whole',))`{or_else}",
         )
     return graph.edited(editor, effects=effects)
 

@@ -81,6 +81,9 @@ class Placements:
             return replace(config, shards=(_at(config.shards[0], config.variable, server),))
         names = [shard_name(config.variable, k) for k in range(len(config.shards))]
         shards = [_at(s, name, self._servers.get(name)) for s, name in zip(config.shards, names, strict=True)]
+        known = self._configs.get(config.variable)
+        for k, earlier in enumerate(known.shards if known is not None and len(known.shards) == len(shards) else ()):
+            shards[k] = replace(shards[k], synchronizer=shards[k].synchronizer.as_before(earlier.synchronizer))
         return replace(config, shards=tuple(shards))
 
     def with_known_parts(self, strategy: Strategy, graph: TrainingGraph) -> Strategy:
@@ -225,5 +228,6 @@ def _lines_of(strategy: Strategy, graph: TrainingGraph) -> Mapping[str, tuple[st
     for unit in _units(graph):
         synchronizer = strategy.config(unit[0].name).synchronizer
         if synchronizer.tiled_for is not None and len(synchronizer.devices) > 1:
-            found.update(dict.fromkeys(_members(unit, graph), synchronizer.devices))
+            found.update(dict.fromkeys(_members(unit, graph), synchronizer.slot_devices))
+            found.update(dict.fromkeys((variable.name for variable in unit), synchronizer.devices))
     return found

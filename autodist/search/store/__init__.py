@@ -7,7 +7,7 @@ from autodist.search.store._excerpt import ExcerptBounds, excerpt
 from autodist.search.store._noise import Noise, noise_of
 from autodist.search.store._retargeting import are_alike, hardware_of, retargeted
 from autodist.search.store._store import Known, Study, TrialStore
-from autodist.search.store._study_file import export_studies, import_studies
+from autodist.search.store._study_file import add_studies, export_studies, import_studies, read_studies
 from autodist.search.store._trials import Failure, Measurement, Reason, Trial
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Study",
     "Trial",
     "TrialStore",
+    "add_studies",
     "are_alike",
     "claim",
     "data_sets",
@@ -33,6 +34,7 @@ __all__ = [
     "hardware_of",
     "import_studies",
     "noise_of",
+    "read_studies",
     "retargeted",
     "steady",
 ]

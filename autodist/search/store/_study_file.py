@@ -24,7 +24,7 @@ from autodist.search.store._trials import Failure, Measurement, Trial
 from autodist.simulator import Profile
 from autodist.strategies import Strategy
 
-_StudyFile: TypeAlias = "tuple[Study, ResourceSpec, bytes, list[Trial], list[Measurement]]"
+StudyFile: TypeAlias = "tuple[Study, ResourceSpec, bytes, list[Trial], list[Measurement]]"
 _VERSION = 1
 _STORE = b"SQLite format 3\0"
 _BROKEN = (
@@ -67,11 +67,24 @@ def import_studies(store: TrialStore, *paths: str | os.PathLike[str]) -> list[St
     Raises:
         StoreError: A file can't be read, or holds no studies.
     """
-    found = [one for path in paths for one in _all_of(path)]
+    return add_studies(store, read_studies(*paths))
+
+
+def read_studies(*paths: str | os.PathLike[str]) -> list[StudyFile]:
+    """The studies of files, for :func:`add_studies`: so a mistake among the files is found before a store is made.
+
+    Raises:
+        StoreError: A file can't be read, or holds no studies.
+    """
+    return [one for path in paths for one in _all_of(path)]
+
+
+def add_studies(store: TrialStore, found: Sequence[StudyFile]) -> list[Study]:
+    """Add studies of files to a store; see :func:`import_studies`."""
     return [_add(store, *one) for one in found]
 
 
-def _all_of(path: str | os.PathLike[str]) -> list[_StudyFile]:
+def _all_of(path: str | os.PathLike[str]) -> list[StudyFile]:
     if _is_store(path):
         with TrialStore(path) as other:
             return [
@@ -112,7 +125,7 @@ def _about(study: Study, floor: Sequence[Measurement]) -> str:
     return json.dumps(about | {"profile": profile}, indent=2)
 
 
-def _read(archive: zipfile.ZipFile, number: int) -> _StudyFile:
+def _read(archive: zipfile.ZipFile, number: int) -> StudyFile:
     about = json.loads(archive.read(f"{number}/study.json"))
     if about["version"] != _VERSION:
         raise ValueError(f"it is of version {about['version']}, allowed: {_VERSION}")

@@ -20,7 +20,7 @@ from autodist.search.tilings._plan_tiling import plan_tiling
 from autodist.search.tilings._repeated import Quotient, alike_layers, alike_steps
 from autodist.search.tilings._tiled_builder import Tiled
 from autodist.search.tilings._tiling_search import FoundTiling, Method, SearchOptions, find_tiling, priced
-from autodist.search.tilings._with_tiles import with_tiles
+from autodist.search.tilings._with_tiles import tiled_cuts, with_tiles
 
 __all__ = [
     "Baseline",
@@ -55,6 +55,7 @@ __all__ = [
     "plan_tiling",
     "priced",
     "tile_bytes",
+    "tiled_cuts",
     "tiling_within",
     "with_tiles",
 ]

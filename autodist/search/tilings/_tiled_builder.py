@@ -50,6 +50,8 @@ class Tiled(StrategyBuilder):
             replica: the batch is cut between groups, and gradients of each part are all-reduced between them.
         compressor: Encoder of the gradients that travel, such as ``BF16``: of variables that are not cut, and of parts
             between groups, as far as it can encode them.
+        served: Whether one group applies the updates of a part for all groups, as a parameter server: it keeps the
+            part's slots, and sends the other groups the new value. These gradients are not encoded.
 
     Raises:
         StrategyError: A text is no such rule, the limit no number above 0, or the number of groups not at least 1; on
@@ -65,6 +67,7 @@ class Tiled(StrategyBuilder):
     memory_gb: float | None = None
     groups: int = 1
     compressor: str | None = None
+    served: bool = False
 
     def __post_init__(self) -> None:
         mistakes = [f"`dims` has {text!r}, allowed: `PATTERN=DIM`" for text in self.dims if not _rule(text)]
@@ -72,6 +75,8 @@ class Tiled(StrategyBuilder):
             mistakes.append(f"`memory_gb` is {self.memory_gb}, allowed: a number above 0, or None")
         if self.groups < 1:
             mistakes.append(f"`groups` is {self.groups}, allowed: a whole number of at least 1")
+        if self.served and self.groups == 1:
+            mistakes.append("`served` is True with one group, allowed: False, or more `groups`")
         raise_mistakes(self.name, mistakes)
 
     def check_cluster(self, spec: ResourceSpec) -> None:
@@ -110,7 +115,7 @@ class Tiled(StrategyBuilder):
         free = {name: dim for name, dim in searched.items() if named.get(name, _WHOLE) is None}
         dims = {name: dim for name, dim in free.items() if can_tile(graph, name, dim, parts)}
         dims |= {name: int(dim) for name, dim in named.items() if dim is not None and dim != _WHOLE}
-        return tile_variables(self, graph, spec, dims, remark, self.groups, self.compressor)
+        return tile_variables(self, graph, spec, dims, remark, self.groups, self.compressor, self.served)
 
     def _check(self, graph: TrainingGraph, named: Mapping[str, str | None], parts: int) -> None:
         """Refuse dims that variables do not have, or that are too short."""

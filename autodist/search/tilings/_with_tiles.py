@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.operators import Kind, is_kind, meaning
@@ -17,60 +17,78 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
+Grouping: TypeAlias = Literal["none", "simulated", "measured"]
+"""Whether replicas may fall into groups, and by what these are judged."""
+
 _MOST = 4
 _FEW = 2
 _MANY_NODES = 5000
 """The number of nodes from which fewer strategies are made, since the exchanges of each are planned."""
 
 
+def tiled_cuts(graph: TrainingGraph, spec: ResourceSpec, grouping: Grouping = "none") -> dict[int, dict[str, int]]:
+    """By number of groups of replicas, the dims of variables with which a step moves the fewest bytes.
+
+    Args:
+        graph: G, for a batch of known size.
+        spec: D.
+        grouping: Whether replicas may fall into groups; 1 for all replicas together is always there.
+
+    Raises:
+        StrategyError: Nothing is known of the step, see :func:`~autodist.search.tilings.plan_tiling`.
+    """
+    mesh, price = Mesh.of(spec).flat(), bytes_of_an_exchange(spec)
+    found = {1: dict(plan_tiling(graph, mesh, exchange_bytes=price).cut_dims())}
+    if not _is_large(graph) and can_group(graph, grouping):
+        found |= _cuts_of_groups(graph, spec, mesh, price)
+    return found
+
+
+def _cuts_of_groups(graph: TrainingGraph, spec: ResourceSpec, mesh: Mesh, price: float) -> dict[int, dict[str, int]]:
+    """The dims for each possible number of groups, each of which has its part of the batch."""
+    examples, found = graph.batch_size or 0, {}
+    for groups in numbers_of_groups(spec):
+        parts = mesh.size // groups
+        if examples >= groups and parts > 1:
+            [(axis, _)] = mesh.axes
+            of_group = Mesh(((axis, parts),), mesh.devices[:parts])
+            plan = plan_tiling(graph.with_batch_size(examples // groups), of_group, exchange_bytes=price)
+            found[groups] = dict(plan.cut_dims())
+    return found
+
+
 def with_tiles(
     graph: TrainingGraph,
     spec: ResourceSpec,
     others: Sequence[Strategy],
-    cut: Mapping[str, int] | None = None,
-    *,
-    may_group: bool = False,
+    cuts: Mapping[int, Mapping[str, int]] | None = None,
 ) -> Iterator[Strategy]:
     """Yield strategies in which the largest variables are tiled, and all others are as some strategies have them.
 
-    The dims are those with which all tensors of the step together move the fewest bytes. Small variables may be worth
-    less than what the computation waits for, so there is one with all, and some with fewer.
+    Small variables may be worth less than what the computation waits for, so there is one with all, and some with
+    fewer; in groups of replicas one with all.
 
     Args:
         graph: G, for a batch of known size.
         spec: D.
         others: Strategies for all devices.
-        cut: By variable that may be tiled, its dim; None to look for those dims.
-        may_group: Whether there are some with groups of replicas as well.
+        cuts: By number of groups of replicas, the dim of each variable that may be tiled: :func:`tiled_cuts`; None to
+            look for those without groups.
 
     Raises:
-        StrategyError: Nothing is known of the step, see :func:`~autodist.search.tilings.plan_tiling`.
+        StrategyError: Nothing is known of the step.
     """
-    price = bytes_of_an_exchange(spec)
-    of_all = plan_tiling(graph, Mesh.of(spec).flat(), exchange_bytes=price).cut_dims() if cut is None else cut
-    sizes = _sizes(graph, of_all, len(spec.replicas))
-    is_large = graph.graph_def is None or len(graph.graph_def.node) > _MANY_NODES
-    for least in _thresholds(sizes, _FEW if is_large else _MOST):
-        dims = {name: of_all[name] for name, size in sizes.items() if size >= least}
-        yield from (_tiled(graph, spec, other, dims) for other in others)
-    if cut is None and may_group and not is_large and can_group(graph):
-        yield from _in_groups(graph, spec, others)
-
-
-def _in_groups(graph: TrainingGraph, spec: ResourceSpec, others: Sequence[Strategy]) -> Iterator[Strategy]:
-    """The strategies in which groups of replicas have all parts, for each possible number of groups."""
-    mesh, examples = Mesh.of(spec).flat(), graph.batch_size or 0
-    price = bytes_of_an_exchange(spec)
-    for groups in numbers_of_groups(spec):
-        parts = mesh.size // groups
-        if examples < groups or parts < 2:
-            continue
-        [(axis, _)] = mesh.axes
-        of_group = Mesh(((axis, parts),), mesh.devices[:parts])
-        cut = plan_tiling(graph.with_batch_size(examples // groups), of_group, exchange_bytes=price).cut_dims()
-        dims = {name: cut[name] for name in _sizes(graph, cut, parts)}
-        if dims:
+    replicas = len(spec.replicas)
+    for groups, cut in (tiled_cuts(graph, spec) if cuts is None else cuts).items():
+        sizes = _sizes(graph, cut, replicas // groups)
+        most = 1 if groups > 1 else _FEW if _is_large(graph) else _MOST
+        for least in _thresholds(sizes, most):
+            dims = {name: cut[name] for name, size in sizes.items() if size >= least}
             yield from (_tiled(graph, spec, other, dims, groups) for other in others)
+
+
+def _is_large(graph: TrainingGraph) -> bool:
+    return graph.graph_def is None or len(graph.graph_def.node) > _MANY_NODES
 
 
 def numbers_of_groups(spec: ResourceSpec) -> tuple[int, ...]:
@@ -85,19 +103,19 @@ def numbers_of_groups(spec: ResourceSpec) -> tuple[int, ...]:
     return tuple(n for n in range(2, hosts) if hosts % n == 0) if len(counts) == 1 else ()
 
 
-def can_group(graph: TrainingGraph) -> bool:
-    """Whether nothing speaks against groups of replicas that have parts of the batch, as far as a glance tells.
+def can_group(graph: TrainingGraph, grouping: Grouping) -> bool:
+    """Whether groups of replicas can have parts of the batch, as far as a glance tells.
 
-    Random numbers that are not drawn by a counter, and batch normalization, rule them out.
+    Random numbers that are not drawn by a counter rule them out. For batch normalization they meet in the forward pass,
+    which is exact, but simulations do not count it.
     """
+    if grouping == "none" or graph.fixed_rows is not None:
+        return False
     analysis = graph.analysis
-    nodes = (analysis.nodes[name] for name in analysis.scalings)
-    return not (analysis.synchronized or any(map(_differs, nodes))) and graph.fixed_rows is None
-
-
-def _differs(node: Any) -> bool:
-    draws_apart = is_kind(node.op, Kind.RANDOM) and not meaning(node.op).draws_in_order
-    return BY_REPLICA in node.attr or draws_apart
+    nodes = [analysis.nodes[name] for name in analysis.scalings]
+    draws_apart = any(is_kind(node.op, Kind.RANDOM) and not meaning(node.op).draws_in_order for node in nodes)
+    meets = bool(analysis.synchronized) or any(BY_REPLICA in node.attr for node in nodes)
+    return not draws_apart and (grouping == "measured" or not meets)
 
 
 def _sizes(graph: TrainingGraph, cut: Mapping[str, int], parts: int) -> dict[str, int]:
@@ -127,5 +145,7 @@ def _tiled(
 def _thresholds(sizes: Mapping[str, int], most: int) -> list[int]:
     """Least sizes, in bytes, of tiled variables: the smallest size, and larger ones; equal layers stay together."""
     found = sorted(set(sizes.values()))
+    if most == 1:
+        return found[:1]
     last = len(found) - 1
     return [found[round(k * last / (most - 1))] for k in range(most)] if last >= most else found

@@ -174,18 +174,18 @@ class _Draft:
         rule = self.between.get((name, 0))
         if rule is None:
             return tile_config(self.graph, self.spec, name, dim, replicas=self.replicas)
-        assert rule.all_reduce is not None
-        given = rule.all_reduce.communicator
+        given = "auto" if rule.all_reduce is None else rule.all_reduce.communicator
         return tile_config(
             self.graph,
             self.spec,
             name,
             dim,
             self.groups,
-            numbers[name, 0],
+            numbers.get((name, 0), 0),
             replicas=self.replicas,
             compressor=rule.compressor,
             carrier=None if given == "auto" else given,
+            served=None if rule.ps is None else list(self.tiled).index(name),
         )
 
     def _number_of_groups(self) -> int:
@@ -200,8 +200,10 @@ class _Draft:
         """By tiled variable, if there are groups of replicas, what holds between these."""
         for name in self.tiled if self.groups > 1 else ():
             pattern, section = self.sections[name]
-            if section.all_reduce is None or section.partition is not None or section.shards is not None:
-                allowed = "allowed is `all_reduce` and `compressor`"
+            is_served = section.ps == ServerSection() and section.compressor is None
+            is_whole = section.partition is None and section.shards is None
+            if not is_whole or not (is_served or section.all_reduce is not None):
+                allowed = "allowed are `all_reduce`, perhaps with a `compressor`, and `ps: {}`"
                 self._refuse((pattern,), f"is for `{name}`, of which groups of replicas have parts: {allowed}")
             else:
                 yield (name, 0), section

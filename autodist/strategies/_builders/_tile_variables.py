@@ -64,6 +64,7 @@ def tile_config(
     replicas: tuple[str, ...] | None = None,
     compressor: str | None = None,
     carrier: Communicator | None = None,
+    served: int | None = None,
 ) -> VariableConfig:
     """Return how a variable is tiled over all replicas, or over those of each group, for the graph's batch.
 
@@ -77,6 +78,8 @@ def tile_config(
         replicas: All replicas; None for those of the cluster.
         compressor: Encoder of its gradients between groups.
         carrier: The carrier of these gradients; None for the best one.
+        served: The group that applies the updates of the first part for all groups, the next one those of the next
+            part; None if each group applies them itself.
     """
     replicas = replica_names(spec) if replicas is None else replicas
     size, examples = len(replicas) // groups, graph.batch_size or 0
@@ -85,6 +88,8 @@ def tile_config(
         between = AllReduceSynchronizer(group, carrier or carrier_of_groups())
         copies = (replicas[k + size :: size] for k in range(size))
         tiles = [replace(tile, copies=found, between=between) for tile, found in zip(tiles, copies, strict=True)]
+    if groups > 1 and served is not None:
+        tiles = [replace(tile, server=tile.devices[(served + k) % groups]) for k, tile in enumerate(tiles)]
     shards = tuple(ShardConfig(tile, compressor if groups > 1 else None) for tile in tiles)
     return VariableConfig(variable, shards, split(graph.variable(variable), size, dim))
 
@@ -97,6 +102,7 @@ def tile_variables(
     remark: str = "",
     groups: int = 1,
     compressor: str | None = None,
+    served: bool = False,
 ) -> Strategy:
     """Return the strategy in which variables are tiled, and all others are all-reduced.
 
@@ -108,6 +114,7 @@ def tile_variables(
         remark: A text that says where the builder did not do what it was asked for, and why.
         groups: How many groups of replicas have all parts of tiled variables.
         compressor: Encoder of the gradients that travel, as far as it can encode them.
+        served: Whether one group applies the updates of a part for all groups.
     """
     carrier = carrier_of(builder)
     rest = [variable for variable in in_backward_order(graph) if variable.name not in dims]
@@ -115,7 +122,10 @@ def tile_variables(
     configs = {v.name: grouped(v, numbers[v.name], carrier, compressor=encoder(v, compressor)) for v in rest}
     first = 1 + max((number for found in numbers.values() for number in found), default=-1)
     tiled = chunks([v for v in in_backward_order(graph) if v.name in dims], _CHUNK_SIZE)
-    for name, dim in dims.items():
-        coded = encoder(graph.variable(name), compressor)
-        configs[name] = tile_config(graph, spec, name, dim, groups, first + tiled[name][0], compressor=coded)
+    # Variables of one size, one after the other, have other servers, so that each host serves as much.
+    by_size = sorted(dims, key=lambda name: -graph.variable(name).size_bytes)
+    for place, name in enumerate(by_size):
+        coded, number = None if served else encoder(graph.variable(name), compressor), first + tiled[name][0]
+        server = place if served else None
+        configs[name] = tile_config(graph, spec, name, dims[name], groups, number, compressor=coded, served=server)
     return assemble(builder, graph, spec, configs, carrier, remark)

@@ -117,6 +117,11 @@ class Synchronizer(abc.ABC):
         return ()
 
     @property
+    def slot_devices(self) -> tuple[str, ...]:
+        """By device of :attr:`devices`, the one whose worker keeps the slots with which it is updated."""
+        return self.devices
+
+    @property
     def tiled_for(self) -> int | None:
         """For how many examples replicas compute with their own parts, 0 for any; None where they have all of it."""
         return None
@@ -138,6 +143,11 @@ class Synchronizer(abc.ABC):
 
     def renamed(self, name: Callable[[str], str]) -> Self:
         """The same with other names for its devices."""
+        return self
+
+    def as_before(self, earlier: Synchronizer) -> Self:
+        """The same with what an earlier step has decided for the variable besides its home: where its slots are."""
+        del earlier
         return self
 
     def at(self, home: str) -> Self:

@@ -41,6 +41,8 @@ class TileSynchronizer(Synchronizer):
             any number.
         copies: The devices of the replicas of the other groups that have the part as well; None for one group.
         between: How the gradient is synchronized between groups; None for one group.
+        server: The device, one of these, whose worker applies the updates of the part for all groups, and keeps its
+            slots; None if each group does so itself.
 
     Example:
         >>> TileSynchronizer("a:CPU:0").columns().where
@@ -54,11 +56,12 @@ class TileSynchronizer(Synchronizer):
     examples: int = 0
     copies: tuple[str, ...] | None = None
     between: AllReduceSynchronizer | None = None
+    server: str | None = None
 
     @property
     def between_groups(self) -> AllReduceSynchronizer | None:
         """See the base class."""
-        return self.between
+        return None if self.server is not None else self.between
 
     @property
     def groups(self) -> int:
@@ -79,10 +82,6 @@ class TileSynchronizer(Synchronizer):
         """See the base class."""
         return self if self.between is None else replace(self, between=self.between.in_group(number))
 
-    def home_in(self, group: int) -> str:
-        """The device that has the part in a group."""
-        return (self.destination, *(self.copies or ()))[group]
-
     @property
     def tiled_for(self) -> int:
         """See the base class."""
@@ -98,14 +97,27 @@ class TileSynchronizer(Synchronizer):
         """See the base class."""
         return (self.destination, *(self.copies or ()))
 
+    @property
+    def slot_devices(self) -> tuple[str, ...]:
+        """See the base class."""
+        return self.devices if self.server is None else (self.server,) * self.groups
+
     def renamed(self, name: Callable[[str], str]) -> TileSynchronizer:
         """See the base class."""
         copies = None if self.copies is None else tuple(map(name, self.copies))
-        return replace(self, destination=name(self.destination), copies=copies)
+        server = None if self.server is None else name(self.server)
+        return replace(self, destination=name(self.destination), copies=copies, server=server)
 
     def at(self, home: str) -> TileSynchronizer:
         """See the base class."""
         return replace(self, destination=home)
+
+    def as_before(self, earlier: Synchronizer) -> TileSynchronizer:
+        """See the base class."""
+        if earlier.tiled_for is None or len(earlier.devices) != self.groups:
+            return self
+        servers = set(earlier.slot_devices)
+        return replace(self, server=servers.pop() if len(servers) == 1 < self.groups else None)
 
     def sent(self, message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
         """Nothing, with one group: neither the value nor its gradient leaves the replica.
@@ -135,14 +147,24 @@ class TileSynchronizer(Synchronizer):
         hosts, share = [host for host in map(host_of, self.devices) if host in cluster], self._share(len(cluster))
         if len(hosts) < 2:
             return {}
+        if self.server is not None:
+            rows = message.gathered_rows / share * sum(own.examples for own in cluster.values()) / self.groups
+            gradient = message.summed_bytes / share + rows * message.gathered_row_bytes
+            return self._star(gradient, message.size_bytes * len(cluster) / self.groups, hosts)
         summed = direct_reduce(message.summed_bytes / share, dict.fromkeys(hosts, 1 / len(hosts)))
         rows = message.gathered_rows / share * sum(own.examples for own in cluster.values()) / self.groups
         return added(summed, direct_gather(dict.fromkeys(hosts, rows * message.gathered_row_bytes)))
 
+    def _star(self, gradient: float, value: float, hosts: Sequence[str]) -> Links:
+        """Bytes of gradients to the server of a part, and of the value that comes back."""
+        server = host_of(self.server or "")
+        others = [host for host in hosts if host != server]
+        return {(host, server): gradient for host in others} | {(server, host): value for host in others}
+
     @classmethod
     def checks(cls) -> tuple[Check, ...]:
         """See the base class."""
-        return _parts, _groups, _together
+        return _parts, _groups, _servers, _together
 
     def misfits(self, compressor: Compressor, variable: Variable, shape: Sequence[int]) -> Iterator[tuple[str, str]]:
         """See the base class."""
@@ -155,6 +177,9 @@ class TileSynchronizer(Synchronizer):
             return Columns(self.type, where=self.destination)
         told = f"{self.type} (in {self.groups} groups)"
         where, between = " and ".join(self.devices), self.between
+        if self.server is not None:
+            told = f"{self.type} (in {self.groups} groups, served by {self.server})"
+            return Columns(told, where=where, communicator=between.communicator)
         return Columns(told, where=where, group=between.group_number, communicator=between.communicator)
 
     @classmethod
@@ -175,6 +200,13 @@ class TileSynchronizer(Synchronizer):
         """See the base class."""
         if self.between is None:
             return Terms(self.form, server=self.destination, has_own_connections=True)
+        if self.server is not None:
+            return Terms(
+                Form.SERVED,
+                self.server,
+                has_own_connections=True,
+                read_bytes=message.summed_bytes or message.size_bytes,
+            )
         return Terms(Form.REDUCED, group=self.between.group, has_own_connections=True, is_direct=True)
 
 
@@ -213,6 +245,24 @@ def _together(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> I
     if names:
         reason = "replicas exchange what they compute with tiled variables within each step"
         yield Problem(None, "synchronization", f"asynchronous for {listed(names)}", "`sync` true, staleness 0", reason)
+
+
+def _servers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield the parts whose servers can't be."""
+    configs = {config.variable: config for config in strategy.variables}
+    for name, tile in strategy.synchronized_by(TileSynchronizer):
+        if tile.server is None:
+            continue
+        if tile.server not in tile.devices or tile.groups == 1:
+            reason = "one of the groups applies the updates of a part for all"
+            yield Problem(name, "server", f"{tile.server!r}", listed(tile.devices if tile.groups > 1 else ()), reason)
+        carrier = None if tile.carrier is None else carriers.find(tile.carrier)
+        if carrier is not None and not carrier.has_streams:
+            allowed = " or ".join(map(repr, carriers.names_of(lambda one: one.has_streams)))
+            yield Problem(name, "communicator", f"{tile.carrier!r}", allowed, "gradients go to servers as messages")
+        found = next((shard.compressor for shard in configs[name].shards if shard.compressor), None)
+        if found is not None:
+            yield Problem(name, "compressor", f"{found!r}", "None", "groups send gradients to servers as they are")
 
 
 def _lines(strategy: Strategy, groups: int) -> list[tuple[str, ...]]:

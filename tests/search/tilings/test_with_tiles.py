@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search._with_tiles_instead import with_tiles_instead
-from autodist.search.tilings import with_tiles
+from autodist.search.tilings import tiled_cuts, with_tiles
 from autodist.simulator import Domain, EventSimulator, memory_needs, tabulate
 from autodist.strategies import check, compose, tiled_dims, traffic
 
@@ -56,11 +56,15 @@ def test_variables_that_are_left_whole_may_be_all_reduced():
         assert first != second
 
 
-def test_what_groups_send_and_keep_is_told():
-    """Of two groups of two, each host keeps a half of the weights, and sends the other group its gradient once."""
+@pytest.mark.parametrize("more", ["", ", served=True"])
+def test_what_groups_send_and_keep_is_told(more):
+    """Of two groups of two, each host keeps a half of the weights, and sends the other group its gradient once.
+
+    Or one sends the gradient, and the other one the new value.
+    """
     graph = perceptron(512)
     whole, tiled = (
-        compose(text, graph, FOUR) for text in (ALL_REDUCE, "Tiled(dims=('*/kernel=1', '*=whole'), groups=2)")
+        compose(text, graph, FOUR) for text in (ALL_REDUCE, f"Tiled(dims=('*/kernel=1', '*=whole'), groups=2{more})")
     )
     weights = sum(v.size_bytes for v in graph.trainable if len(v.shape) > 1)
     sent = [flow.sent for flow in traffic(tiled, graph, FOUR).flows if flow.shard is not None]
@@ -71,11 +75,15 @@ def test_what_groups_send_and_keep_is_told():
     assert kept[0] - kept[1] >= weights / 2
 
 
-@pytest.mark.parametrize(("layer", "is_shared"), [("BatchNormalization", False), ("Dropout", True)])
-def test_no_groups_are_proposed_for_steps_that_they_can_not_share(layer, is_shared):
+@pytest.mark.parametrize(("layer", "is_simulated"), [("BatchNormalization", False), ("Dropout", True)])
+def test_groups_are_proposed_where_they_are_judged_by_all_that_they_send(layer, is_simulated):
     between = layers.Dropout(0.5) if layer == "Dropout" else layers.BatchNormalization()
     model = keras.Sequential([keras.Input((512,)), layers.Dense(512), between, layers.Dense(512)])
     specs = [tf.TensorSpec([512, 512])] * 2
     graph = captured(model, keras.losses.MeanSquaredError(), keras.optimizers.SGD(0.1), *specs)
-    found = with_tiles(graph, FOUR, [compose(ALL_REDUCE, graph, FOUR)], may_group=True)
-    assert any(one.groups_of_replicas > 1 for one in found) == is_shared
+    for grouping, may_group in (("none", False), ("simulated", is_simulated), ("measured", True)):
+        cuts = tiled_cuts(graph, FOUR, grouping)
+        found = list(with_tiles(graph, FOUR, [compose(ALL_REDUCE, graph, FOUR)], cuts))
+        assert any(one.groups_of_replicas > 1 for one in found) == may_group
+        for one in found:
+            check(one, graph, FOUR)
