@@ -105,6 +105,11 @@ class Variable:
     content: str | None = None
 
     @property
+    def whole(self) -> str:
+        """The name of the program's variable that it is, or is a part of."""
+        return self.name if self.piece is None else self.piece.whole
+
+    @property
     def is_sparse(self) -> bool:
         """Whether any gradient of it is sparse."""
         return any(gradient.is_sparse for gradient in self.gradients)

@@ -13,7 +13,7 @@ from autodist.errors import StrategyError
 from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph, node_of
 from autodist.kernels import DistributedGraph, Layout, Length, for_any_length, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime.state import Placements, whole_name
+from autodist.runtime.state import Placements
 from autodist.strategies import Strategy, needs_servers
 
 Observer: TypeAlias = Callable[[str, DistributedGraph], None]
@@ -101,7 +101,7 @@ class SessionPlan:
     @property
     def wholes(self) -> dict[str, str]:
         """By variable of the session, the program's variable that it is, or is a part of."""
-        return {v.name: whole_name(v) for step in self.steps for v in step.training.variables}
+        return {v.name: v.whole for step in self.steps for v in step.training.variables}
 
     @property
     def written(self) -> set[str]:
@@ -232,7 +232,7 @@ def _again(step: PlannedStep, placements: Placements, *, is_recut: bool, server:
 
 
 def _wholes_in_new_parts(training: TrainingGraph, known: dict[str, str]) -> Iterable[str]:
-    return dict.fromkeys(whole_name(v) for v in training.variables if v.name not in known)
+    return dict.fromkeys(v.whole for v in training.variables if v.name not in known)
 
 
 def _check_unwritten(before: SessionPlan, moved: Iterable[str], recut: Iterable[str]) -> None:

@@ -29,7 +29,7 @@ from autodist.graph.layouts._shapes import Inference, StepShapes
 from autodist.graph.layouts._shapes_of import unlike_for
 from autodist.graph.layouts._tile_exchanges import computed_whole, step_for_tiles, tile_exchanges
 from autodist.graph.layouts._tiled_variables import TiledVariables
-from autodist.graph.layouts._way import Entry, Way
+from autodist.graph.layouts._way import Entry, Way, is_part_of_mean
 
 __all__ = [
     "WHOLE",
@@ -66,6 +66,7 @@ __all__ = [
     "exchanged_in",
     "factor_of",
     "is_all_to_all",
+    "is_part_of_mean",
     "made_of_others",
     "places_from_others",
     "places_within",

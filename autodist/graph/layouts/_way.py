@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from autodist.graph._graph_def import data_inputs
-from autodist.graph.layouts._base import WHOLE, Layout, Multiple, Part, Rows, Whole
+from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Part, Partial, Rows, Tile, Whole
 from autodist.graph.layouts._part_changes import PartChange
 
 Entry: TypeAlias = "int | Multiple | Rows | Part"
@@ -48,6 +48,12 @@ class Way:
     def is_whole(self) -> bool:
         """Whether each worker does all of it."""
         return all(isinstance(layout, Whole) for layout in (*self.inputs, *self.outputs))
+
+
+def is_part_of_mean(node: Any, way: Way) -> bool:
+    """Whether replicas take a mean of their own elements each, which together give that of all by their shares."""
+    takes_parts = bool(way.inputs) and isinstance(way.inputs[0], Cut | Tile)
+    return node.op == "Mean" and takes_parts and isinstance(way.outputs[0], Partial)
 
 
 def whole_way(node: Any, outputs: int) -> Way:

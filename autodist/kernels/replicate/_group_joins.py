@@ -15,9 +15,8 @@ from autodist.kernels.replicate._batch_rows import FirstRows, entry_of
 from autodist.kernels.replicate._counter_based import CounterBasedRandom, elements_of_rows
 from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._group_numbers import Number
-from autodist.kernels.replicate._shares import BatchShares
+from autodist.kernels.replicate._shares import MANY_ROWS, BatchShares
 
-_MANY_ROWS = 2**30
 GROUP_TOTAL = "autodist/group/total"
 """The size of the part of the batch that a group has."""
 
@@ -160,7 +159,7 @@ class GroupJoins:
             is_values = self._meetings.graph.analysis.marks[mark].part == "values"
             return self.gradient(mark, tensor, dtype, replica) if is_values else tensor
         name = f"autodist/of_first_group/{mark}/replica_{replica}"
-        many = self._out.constant(f"{name}/many", [_MANY_ROWS], "int32")
+        many = self._out.constant(f"{name}/many", [MANY_ROWS], "int32")
         end = self._out.add("Mul", f"{name}/end", [many, self._number("first", "int32")], T="int32")
         begin, by = (self._out.constant(f"{name}/{what}", [at], "int32") for what, at in (("begin", 0), ("by", 1)))
         inputs = [tensor, begin, end, by]

@@ -32,6 +32,7 @@ from autodist.graph.layouts import (
     NoPlanError,
     Partial,
     Way,
+    is_part_of_mean,
     plan_batch,
 )
 from autodist.graph.operators import Kind, is_kind
@@ -141,7 +142,7 @@ class _Meetings:
             made = node.name if is_first else self._copied(node, inputs, f"autodist/of_groups/{number}/{node.name}")
             if is_first:
                 self._take(node.name, inputs)
-            if node.op == "Mean" and isinstance(way.inputs[0], Cut) and way.outputs == (Partial(),):
+            if is_part_of_mean(node, way):
                 dtype = tensor_dtype(self._nodes, node.name)
                 made = self._forms.weighted(f"autodist/part/{made}", made, "share", dtype)
             for k, layout in enumerate(way.outputs):

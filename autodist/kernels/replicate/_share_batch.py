@@ -29,7 +29,6 @@ from autodist.graph.layouts import (
     Entry,
     Layout,
     Part,
-    Partial,
     Stretch,
     Tile,
     Way,
@@ -37,6 +36,7 @@ from autodist.graph.layouts import (
     bounds_of_part,
     exchanged_in,
     factor_of,
+    is_part_of_mean,
 )
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels.replicate._adapted import adapt, open_rows, pass_on
@@ -278,7 +278,7 @@ class _Builder:
             name = self.by_counter.own(node, copy, replica, each)
         if way.masks is not None and way.inputs[0] == Tile(0):
             name = self.masked.looked_up(node, name, replica)
-        if node.op == "Mean" and isinstance(way.inputs[0], Cut | Tile) and isinstance(way.outputs[0], Partial):
+        if is_part_of_mean(node, way):
             name = self._mean(node, copy, replica)
         self._set(node.name, way, replica, name, is_filled=self.filled.is_needed(node, way))
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from autodist.graph import NodeList
 
-_MANY_ROWS = 2**30
+MANY_ROWS = 2**30
+"""More rows than any batch has: a slice that ends there has all of them."""
 
 
 class BatchShares:
@@ -104,7 +105,7 @@ class BatchShares:
         if (replica, dim) not in self._limits:
             active = self.scalar("active", replica, "float32")
             name = f"autodist/limit_{replica}_{dim}"
-            many = self._out.constant(f"{name}/many", [0.0] * dim + [float(_MANY_ROWS)], "float32")
+            many = self._out.constant(f"{name}/many", [0.0] * dim + [float(MANY_ROWS)], "float32")
             limit = self._out.add("Mul", f"{name}/float", [active, many], T="float32")
             self._limits[replica, dim] = self._out.cast(name, limit, "float32", "int32")
         return self._limits[replica, dim]

@@ -128,10 +128,10 @@ def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool)
     editor.prune([*effects, *points, *outputs, *graph.kept])
     needed = sorted(name for node, name in away.items() if node in editor)
     if needed and is_trained:
-        owners = {
-            v.name: min(v.owners, default=v.name) for v in graph.variables
-        }  # slots are cut with what they are for
-        whole, cut = (name.rpartition("/shard_")[0] or name for name in (needed[0], owners[needed[0]]))
+        variables = {v.name: v for v in graph.variables}
+        variable = variables[needed[0]]
+        owner = variables[min(variable.owners, default=variable.name)]  # a slot is cut with what it is for
+        whole, cut = variable.whole, owner.whole
         or_else = ", or leave out `served=True`" if cut != whole and graph.layout.groups > 1 else ""
         raise StrategyError(
             f"this step needs all parts of `{whole}` on each worker, which has only its own: it is used in ways in "

@@ -106,14 +106,13 @@ def _refusal(
     graph: DistributedGraph, analysis: StepAnalysis, part: _Part, name: str, *, is_shared: bool
 ) -> StrategyError:
     """The error for a node that needs what only a part's server has."""
-    whole = part.variable.piece.whole if part.variable.piece is not None else part.variable.name
+    whole = part.variable.whole
     handles = analysis.writes[name].handles if name in analysis.writes else ()
-    others = [v.name for v in graph.variables if v.handle in handles and v.handle not in part.handles]
+    others = [v.whole for v in graph.variables if v.handle in handles and v.handle not in part.handles]
     told = f"op `{name}` ({analysis.nodes[name].op}) needs its gradient or its new value besides"
     if others:
-        changed = others[0].rpartition("/shard_")[0] or others[0]
-        told = f"the update of `{changed}` needs its gradient or its new value as well"
-    if is_shared or (others and changed == whole):
+        told = f"the update of `{others[0]}` needs its gradient or its new value as well"
+    if is_shared or others[:1] == [whole]:
         told = "each of its parts is updated by what others are too, as by a norm, or if all gradients are finite"
     return StrategyError(
         f"one group of replicas applies the updates of `{whole}` for all, but {told}",

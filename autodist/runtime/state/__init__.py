@@ -3,7 +3,6 @@
 from autodist.runtime.state._filed_variables import keep_values_in_files
 from autodist.runtime.state._handle_access import HandleAccess
 from autodist.runtime.state._lost_values import LOST_VALUES
-from autodist.runtime.state._parts import whole_name
 from autodist.runtime.state._placements import Placements
 from autodist.runtime.state._state_store import StateStore
 
@@ -13,5 +12,4 @@ __all__ = [
     "Placements",
     "StateStore",
     "keep_values_in_files",
-    "whole_name",
 ]

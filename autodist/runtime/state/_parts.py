@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from autodist.graph import Variable
 from autodist.kernels import DistributedGraph
 from autodist.runtime.data import FILED_VALUES, aligned_copy
 from autodist.runtime.state._eager_variables import assign_eager, read_eager, release_eager
@@ -94,11 +93,6 @@ class ProgramVariable:
         release_eager(self.handle, self.dtype)
         self.is_released = True
         self.is_borrowed = False
-
-
-def whole_name(variable: Variable) -> str:
-    """The program's variable that a variable of a step is, or is a part of."""
-    return variable.name if variable.piece is None else variable.piece.whole
 
 
 def holder(graph: DistributedGraph, name: str) -> int:

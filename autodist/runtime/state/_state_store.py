@@ -30,7 +30,7 @@ from autodist.runtime.data import FILED_VALUES
 from autodist.runtime.session import SessionHost
 from autodist.runtime.state._eager_variables import handle_dtype
 from autodist.runtime.state._lost_values import LOST_VALUES, lost_with
-from autodist.runtime.state._parts import ProgramVariable, SessionVariable, assembled, holder, one_at_a_time, whole_name
+from autodist.runtime.state._parts import ProgramVariable, SessionVariable, assembled, holder, one_at_a_time
 from autodist.wording import counted
 
 _LOG = logging.getLogger("autodist")
@@ -116,13 +116,13 @@ class StateStore:
         new = [v for v in graph.variables if v.name not in self._whole_of]
         self.host.declare(new, graph)
         for variable in new:
-            self._add_part(variable, handles[whole_name(variable)], graph, variable.name in served)
+            self._add_part(variable, handles[variable.whole], graph, variable.name in served)
         for variable in graph.variables:
-            self._copies[whole_name(variable)].written_by_steps |= variable.name in written
-        self._enter(list(dict.fromkeys(whole_name(v) for v in new)))
+            self._copies[variable.whole].written_by_steps |= variable.name in written
+        self._enter(list(dict.fromkeys(v.whole for v in new)))
 
     def _add_part(self, variable: Variable, handle: Any, graph: DistributedGraph, is_served: bool) -> None:
-        name, piece = whole_name(variable), variable.piece
+        name, piece = variable.whole, variable.piece
         if variable.role is Role.SEED:
             self._seeds.add(name)
         shape = variable.shape if piece is None else piece.whole_shape
