@@ -1,8 +1,5 @@
 """Groups of workers train as one device does, and each worker is given what belongs to its own batches."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +8,15 @@ import pytest
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
 
+from .alone import ran_alone
+
 SCRIPT = Path(__file__).with_name("groups_script.py")
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """What one device makes of it."""
-    directory = tmp_path_factory.mktemp("alone")
-    environment = {name: value for name, value in os.environ.items() if name != "RANK"}
-    subprocess.run([sys.executable, str(SCRIPT), str(directory)], check=True, timeout=120, env=environment)
-    found = np.load(directory / "alone.npz")
+    found = ran_alone(SCRIPT, tmp_path_factory.mktemp("alone"))
     assert np.abs(found["kept/0"] - found["again/0"]).max() > 1e-3
     return found
 

@@ -1,8 +1,5 @@
 """Workers that have parts of all weights clip, accumulate and average as one device does."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,16 +9,15 @@ import pytest
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
 
+from .alone import ran_alone
+
 SCRIPT = Path(__file__).with_name("tiles_of_updates.py")
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """What one device makes of it."""
-    directory = tmp_path_factory.mktemp("alone")
-    environment = {name: value for name, value in os.environ.items() if name != "RANK"}
-    subprocess.run([sys.executable, str(SCRIPT), str(directory)], check=True, timeout=120, env=environment)
-    found = np.load(directory / "alone.npz")
+    found = ran_alone(SCRIPT, tmp_path_factory.mktemp("alone"))
     assert found["moved"] > 3e-4
     return found
 
