@@ -45,7 +45,7 @@ class TiledVariants:
         graph, spec = self._domain.graph, self._domain.spec
         try:
             if self._cuts is None:
-                self._cuts = tiled_cuts(graph, spec, "measured")
+                self._cuts = tiled_cuts(graph, spec, may_group=True)
             drawn = list(with_tiles(graph, spec, [strategy], self._cuts))
         except StrategyError:  # nothing is known of the step
             self.is_over = True

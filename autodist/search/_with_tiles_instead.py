@@ -84,7 +84,7 @@ def _fitting(chosen: Strategy, domain: Domain, *, may_group: bool) -> list[Strat
     try:
         # What was chosen for the largest variables may not be the best for those that are left without them.
         plain = AllReduce(communicator=chosen.graph.communicator).build(graph, spec)
-        cuts = tiled_cuts(graph, spec, "simulated" if may_group else "none")
+        cuts = tiled_cuts(graph, spec, may_group=may_group)
         for strategy in with_tiles(graph, spec, [chosen, plain], cuts):
             check(strategy, graph, spec)
             if not room.why_not(strategy):

@@ -43,6 +43,7 @@ class TileCosts:
                 value / self.shards for value in (self.sent_bytes, self.waits, self.kept_bytes, self.repeated_flops)
             )
             rebuilt = message.rebuilt_flops + flops
+            kept += message.kept_bytes
             return message.changed(waited_bytes=sent, waits=waits, kept_bytes=kept, rebuilt_flops=rebuilt)
         if message.variable not in self.everywhere:
             return message
@@ -70,19 +71,20 @@ def tile_costs(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
     tiled = [config for config in strategy.variables if _is_tiled(config)]
     if not tiled or graph.graph_def is None:
         return TileCosts()
-    from autodist.graph.layouts import computed_whole, tile_exchanges
+    from autodist.graph.layouts import computed_whole, exchanges_of_groups, tile_exchanges
 
     shards = sum(len(config.shards) for config in tiled)
     dims = tiled_dims(strategy)
     groups = strategy.groups_of_replicas
     group = strategy.graph.replicas[: len(strategy.graph.replicas) // groups]
     found = tile_exchanges(graph, dims, len(group), max(1, batch_size // groups))
-    if found is None:
+    between = exchanges_of_groups(graph, max(1, batch_size)) if groups > 1 else ()
+    if found is None or between is None:
         return TileCosts(float("inf"), shards=shards)
     hosts = len(set(map(host_of, group)))
-    sent_bytes = sum(one.sent_bytes(hosts) for one in found)
+    sent_bytes = sum(one.sent_bytes(hosts) for one in found) + sum(one.sent_bytes(groups) for one in between)
     kept_bytes = sum(one.size_bytes + one.sent_bytes(hosts) for one in found if one.is_gathered)
-    waits = TileCosts(sent_bytes, len(found), kept_bytes, shards, len(group))
+    waits = TileCosts(sent_bytes, len(found) + len(between), kept_bytes, shards, len(group))
     if groups > 1:  # all gradients travel between the groups
         return waits
     whole = computed_whole(graph, dims, len(group), max(1, batch_size))

@@ -27,7 +27,7 @@ from autodist.graph.layouts._places import Bounds, common_places, places_from_ot
 from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes import Inference, StepShapes
 from autodist.graph.layouts._shapes_of import unlike_for
-from autodist.graph.layouts._tile_exchanges import computed_whole, step_for_tiles, tile_exchanges
+from autodist.graph.layouts._tile_exchanges import computed_whole, exchanges_of_groups, step_for_tiles, tile_exchanges
 from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._way import Entry, Way, is_part_of_mean
 
@@ -64,6 +64,7 @@ __all__ = [
     "computed_whole",
     "cut_arguments",
     "exchanged_in",
+    "exchanges_of_groups",
     "factor_of",
     "is_all_to_all",
     "is_part_of_mean",

@@ -44,6 +44,22 @@ def tile_exchanges(
     return None if found is None else found.exchanged
 
 
+def exchanges_of_groups(graph: TrainingGraph, examples: int) -> tuple[Exchanged, ...] | None:
+    """What groups of replicas exchange in a step before they have gradients, the largest first.
+
+    A group shares the step as one replica does: this is what replicas without tiles would exchange, such as the sums of
+    batch normalization.
+
+    Args:
+        graph: G, with its GraphDef; its variables are whole.
+        examples: For how many examples of all groups.
+
+    Returns:
+        None if they can't share such a step.
+    """
+    return _kept(graph).of_groups(graph, examples)
+
+
 def computed_whole(graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> frozenset[str]:
     """The nodes of the batch that each replica of a step with tiled variables computes for all examples.
 
@@ -94,8 +110,19 @@ class _Planning:
 
     def __init__(self) -> None:
         self._found: dict[_Wanted, _Planned | None] = {}
+        self._of_groups: dict[int, tuple[Exchanged, ...] | None] = {}
         self._steps: dict[frozenset[str], TrainingGraph] = {}
         self._shapes: dict[frozenset[str], StepShapes] = {}
+
+    def of_groups(self, graph: TrainingGraph, examples: int) -> tuple[Exchanged, ...] | None:
+        """See :func:`exchanges_of_groups`."""
+        if examples not in self._of_groups:
+            try:
+                plan = plan_batch(_without_updates(graph))
+                self._of_groups[examples] = exchanged_in(graph.with_batch_size(examples), plan)
+            except NoPlanError:
+                self._of_groups[examples] = None
+        return self._of_groups[examples]
 
     def of(self, graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> _Planned | None:
         """See :func:`tile_exchanges`."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
-from autodist.graph.batch import BY_REPLICA
 from autodist.graph.operators import Kind, is_kind, meaning
 from autodist.resource_spec import Mesh
 from autodist.search.tilings._exchange_price import bytes_of_an_exchange
@@ -17,29 +16,26 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-Grouping: TypeAlias = Literal["none", "simulated", "measured"]
-"""Whether replicas may fall into groups, and by what these are judged."""
-
 _MOST = 4
 _FEW = 2
 _MANY_NODES = 5000
 """The number of nodes from which fewer strategies are made, since the exchanges of each are planned."""
 
 
-def tiled_cuts(graph: TrainingGraph, spec: ResourceSpec, grouping: Grouping = "none") -> dict[int, dict[str, int]]:
+def tiled_cuts(graph: TrainingGraph, spec: ResourceSpec, *, may_group: bool = False) -> dict[int, dict[str, int]]:
     """By number of groups of replicas, the dims of variables with which a step moves the fewest bytes.
 
     Args:
         graph: G, for a batch of known size.
         spec: D.
-        grouping: Whether replicas may fall into groups; 1 for all replicas together is always there.
+        may_group: Whether replicas may fall into groups; 1 for all replicas together is always there.
 
     Raises:
         StrategyError: Nothing is known of the step, see :func:`~autodist.search.tilings.plan_tiling`.
     """
     mesh, price = Mesh.of(spec).flat(), bytes_of_an_exchange(spec)
     found = {1: dict(plan_tiling(graph, mesh, exchange_bytes=price).cut_dims())}
-    if not _is_large(graph) and can_group(graph, grouping):
+    if may_group and not _is_large(graph) and can_group(graph):
         found |= _cuts_of_groups(graph, spec, mesh, price)
     return found
 
@@ -103,19 +99,16 @@ def numbers_of_groups(spec: ResourceSpec) -> tuple[int, ...]:
     return tuple(n for n in range(2, hosts) if hosts % n == 0) if len(counts) == 1 else ()
 
 
-def can_group(graph: TrainingGraph, grouping: Grouping) -> bool:
+def can_group(graph: TrainingGraph) -> bool:
     """Whether groups of replicas can have parts of the batch, as far as a glance tells.
 
-    Random numbers that are not drawn by a counter rule them out. For batch normalization they meet in the forward pass,
-    which is exact, but simulations do not count it.
+    Random numbers that are not drawn by a counter rule them out.
     """
-    if grouping == "none" or graph.fixed_rows is not None:
+    if graph.fixed_rows is not None:
         return False
     analysis = graph.analysis
     nodes = [analysis.nodes[name] for name in analysis.scalings]
-    draws_apart = any(is_kind(node.op, Kind.RANDOM) and not meaning(node.op).draws_in_order for node in nodes)
-    meets = bool(analysis.synchronized) or any(BY_REPLICA in node.attr for node in nodes)
-    return not draws_apart and (grouping == "measured" or not meets)
+    return not any(is_kind(node.op, Kind.RANDOM) and not meaning(node.op).draws_in_order for node in nodes)
 
 
 def _sizes(graph: TrainingGraph, cut: Mapping[str, int], parts: int) -> dict[str, int]:

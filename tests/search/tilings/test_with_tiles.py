@@ -4,11 +4,12 @@ import keras
 import pytest
 import tensorflow as tf
 
+from autodist.graph.layouts import exchanges_of_groups, tile_exchanges
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search._with_tiles_instead import with_tiles_instead
 from autodist.search.tilings import tiled_cuts, with_tiles
 from autodist.simulator import Domain, EventSimulator, memory_needs, tabulate
-from autodist.strategies import check, compose, tiled_dims, traffic
+from autodist.strategies import check, compose, tile_costs, tiled_dims, traffic
 
 from .keras_steps import captured, dense
 
@@ -75,15 +76,29 @@ def test_what_groups_send_and_keep_is_told(more):
     assert kept[0] - kept[1] >= weights / 2
 
 
-@pytest.mark.parametrize(("layer", "is_simulated"), [("BatchNormalization", False), ("Dropout", True)])
-def test_groups_are_proposed_where_they_are_judged_by_all_that_they_send(layer, is_simulated):
-    between = layers.Dropout(0.5) if layer == "Dropout" else layers.BatchNormalization()
+def normalized(between):
     model = keras.Sequential([keras.Input((512,)), layers.Dense(512), between, layers.Dense(512)])
     specs = [tf.TensorSpec([512, 512])] * 2
-    graph = captured(model, keras.losses.MeanSquaredError(), keras.optimizers.SGD(0.1), *specs)
-    for grouping, may_group in (("none", False), ("simulated", is_simulated), ("measured", True)):
-        cuts = tiled_cuts(graph, FOUR, grouping)
-        found = list(with_tiles(graph, FOUR, [compose(ALL_REDUCE, graph, FOUR)], cuts))
-        assert any(one.groups_of_replicas > 1 for one in found) == may_group
-        for one in found:
-            check(one, graph, FOUR)
+    return captured(model, keras.losses.MeanSquaredError(), keras.optimizers.SGD(0.1), *specs)
+
+
+@pytest.mark.parametrize("may_group", [True, False])
+def test_groups_are_proposed_where_they_may_be(may_group):
+    graph = normalized(layers.BatchNormalization())
+    cuts = tiled_cuts(graph, FOUR, may_group=may_group)
+    found = list(with_tiles(graph, FOUR, [compose(ALL_REDUCE, graph, FOUR)], cuts))
+    assert any(one.groups_of_replicas > 1 for one in found) == may_group
+    for one in found:
+        check(one, graph, FOUR)
+
+
+def test_what_groups_exchange_in_the_middle_of_a_step_counts():
+    """Batch normalization needs sums over all examples and of their squares, on the way forth and back."""
+    plain, normal = map(normalized, (layers.Activation("tanh"), layers.BatchNormalization()))
+    between = exchanges_of_groups(normal, 512)
+    more = {one.node for one in between} - {one.node for one in exchanges_of_groups(plain, 512)}
+    assert len(more) >= 2
+    assert all(one.size_bytes <= 4 * 512 for one in between)
+    cost = tile_costs(compose("Tiled(dims=('*/kernel=1', '*=whole'), groups=2)", normal, FOUR), normal, 512)
+    dims = {v.name: 1 for v in normal.trainable if v.name.endswith("/kernel")}
+    assert cost.waits == len(tile_exchanges(normal, dims, 2, 256)) + len(between)
