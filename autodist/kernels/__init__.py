@@ -2,6 +2,7 @@
 
 from autodist.kernels._any_length import for_any_length
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, Refresher, Serving, SyncPoint
+from autodist.kernels._delay import KeptGradients, Turn
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel
 from autodist.kernels._layout import Layout
@@ -36,6 +37,7 @@ __all__ = [
     "DistributedGraph",
     "Encode",
     "ExtraKernel",
+    "KeptGradients",
     "Kernel",
     "KernelTiming",
     "Layout",
@@ -51,6 +53,7 @@ __all__ = [
     "Serving",
     "SyncPoint",
     "SynchronizerKernel",
+    "Turn",
     "for_any_length",
     "kernels_for",
     "prepare",

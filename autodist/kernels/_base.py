@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from autodist.carriers import Passed, Scattered
 from autodist.graph import GraphEditor, GraphIndex, StepAnalysis, TrainingGraph, Variable
 from autodist.graph.layouts import Exchanged
+from autodist.kernels._delay import Delay, Turn, effects_in
 from autodist.kernels._layout import Layout
 from autodist.kernels._questions import QuestionSet
 from autodist.strategies import Strategy
@@ -157,6 +158,7 @@ class DistributedGraph:
         waits: Whether a step needs other workers to take one as well.
         exchanged: The tensors that replicas exchange before their gradients, the largest first.
         loss_meets: Whether a loss combines examples of the batch, although each replica has only its part of them.
+        delay: How many steps after its own a gradient is exchanged and applied; None for none.
         warnings: What a user should know about this rewriting.
         notes: Documented differences from one device.
         valid: The GraphDef that is known to have unique nodes and all inputs: `graph_def`, unless a kernel has made it
@@ -186,6 +188,7 @@ class DistributedGraph:
     waits: bool = True
     exchanged: tuple[Exchanged, ...] = ()
     loss_meets: bool = False
+    delay: Delay | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     valid: Any = field(default=None, repr=False, compare=False)
@@ -203,6 +206,15 @@ class DistributedGraph:
         """The nodes, besides effects and outputs, that are run at some time."""
         served = (node for serving in self.serving for node in (*serving.targets, *serving.stops))
         return (*self.initializers, *(refresher.node for refresher in self.refreshers.values()), *served)
+
+    @cached_property
+    def late(self) -> frozenset[str]:
+        """The nodes that can only run once an earlier step's gradients are there; none without a delay."""
+        return frozenset() if self.delay is None else self.delay.late(self.index)
+
+    def effects_in(self, turn: Turn) -> tuple[str, ...]:
+        """The nodes with effects that run in a turn of the step."""
+        return effects_in(turn, self.effects, self.late)
 
     @cached_property
     def index(self) -> GraphIndex:
@@ -278,6 +290,7 @@ class Fact(enum.Enum):
     FACTORS = "gradients that travel as factors are marked there"
     PLACED = "variables of earlier steps are where those have put them"
     REPLICAS = "the step is there once per local replica, with the points where these meet"
+    KEPT = "gradients that are applied in a later step go through the queue"
     PARTS = "a worker has nothing of the parts of tiled variables that others have"
     HOST_SUMS = "what leaves a host for a server is the sum of its replicas"
     MESSAGES = "gradients at points are in the form in which they travel"

@@ -21,6 +21,7 @@ from autodist.kernels._settle import Settle
 from autodist.kernels._synchronizers import bound, refuse_orphans
 from autodist.kernels._updates_in_turn import UpdatesInTurn
 from autodist.kernels.collectives import AllReduceGradients, AllReduceState, BroadcastFactors, FactorGradients, InTurn
+from autodist.kernels.delay import DelayedGradients
 from autodist.kernels.replicate import Replicate
 from autodist.kernels.requests import Requests
 from autodist.kernels.servers import AsynchronousServers, LocalAggregation, LocalProxies, ParameterServers, StreamValues
@@ -144,6 +145,8 @@ def _ours(
         Settle(placement),
         # First of those that change nodes: all others work on what replicas have joined, where workers are to meet.
         Replicate(graph, gradient_reduction, strategy.is_asynchronous),
+        # All that follows exchanges what comes out of the queue of gradients, whenever they were computed.
+        DelayedGradients(strategy, step),
         # Servers of parts take points between groups before parts of other workers, and their slots, are gone.
         ServedParts(strategy, step),
         # Parts of tiled variables need no points. Nodes for other workers' parts go before later kernels see them.

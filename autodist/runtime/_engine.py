@@ -367,6 +367,10 @@ class Engine:
         """Wait until servers have applied all that the workers have sent them; see :meth:`Execution.settle`."""
         self._execution.settle()
 
+    def apply_kept(self) -> None:
+        """Apply the gradients that steps have kept for later ones; see :meth:`Execution.apply_kept`."""
+        self._execution.apply_kept()
+
     def standstill(self) -> AbstractContextManager[None]:
         """Keep the variables as they are after the steps so far while inside; see :meth:`Execution.standstill`."""
         return self._execution.standstill()

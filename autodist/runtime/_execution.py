@@ -103,31 +103,63 @@ class Execution:
             self._worker.steps_taken += trains
             self._state.after_step(step.graph.asynchronous)
             if step.graph.asynchronous:
-                self.is_settled = False
                 self._steps_taken.say()
+            self.is_settled = self.is_settled and not step.graph.asynchronous and not step.num_kept
 
     def _settle_before(self, step: CompiledStep) -> None:
-        """Let servers catch up before another step trains the same variables, or the program's values take over."""
+        """Let servers catch up before another step trains the same variables, or the program's values take over.
+
+        Gradients that are kept are applied before another step runs, and before what their updates read changes.
+        """
         asynchronous = set(step.graph.asynchronous)
         others = (o for o in self.steps.values() if o is not step)
         shared = any(other.taken and not asynchronous.isdisjoint(other.graph.asynchronous) for other in others)
-        if shared or self._state.has_assigned(asynchronous):
+        kept = any(other.num_kept for other in self.steps.values() if other is not step)
+        read = asynchronous.union(*(other.read_later for other in self.steps.values()))
+        if shared or kept or self._state.has_assigned(read):
             self.settle()
 
     def settle(self) -> None:
-        """Wait until servers have applied all that the workers have sent them; all workers must do so together.
+        """Wait until all gradients are applied: those kept for later steps, and those that servers have been sent.
+
+        All workers must do so together.
 
         Raises:
             TimedOut: They did not within the time of a step.
             UsageError: The workers have taken different numbers of steps under a bounded staleness.
         """
+        if self._failed:
+            return
+        self.apply_kept()
         steps = [step for step in self.steps.values() if step.graph.asynchronous]
-        if steps and not self._failed:
+        if steps:
             self._steps_taken.settle(steps)
             self._state.settle()
-            self.is_settled = True
             self._decisions.compare_batches("settles what servers still have to apply")
             self._average_statistics(steps)
+        self.is_settled = True
+
+    def apply_kept(self) -> None:
+        """Apply the gradients that steps have kept for later ones; all workers must do so together.
+
+        Raises:
+            TimedOut: A worker does not come.
+        """
+        steps = [step for step in self.steps.values() if step.num_kept]
+        if steps:  # one worker alone would meet the others' next step, and all would go on with other values
+            self._steps_taken.settle(steps)
+        for step in steps:
+            while step.num_kept:
+                self._worker.in_step = True
+                try:
+                    with self._watchdog.step(waits=step.graph.waits), peer_failures(self._worker):
+                        step.apply_kept()
+                except BaseException:
+                    self._failed = True
+                    raise
+                finally:
+                    self._worker.in_step = False
+                    self._state.after_step()
 
     def _average_statistics(self, steps: Sequence[CompiledStep]) -> None:
         """Average the statistics of workers that don't wait for each other in their steps."""

@@ -12,7 +12,7 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.graph import CapturedStep
 from autodist.graph.layouts import bounds_of_part
-from autodist.kernels import DistributedGraph
+from autodist.kernels import DistributedGraph, KeptGradients, Turn
 from autodist.runtime._part_failures import part_failures
 from autodist.runtime.data import Arguments, BatchSplit, as_floats, batch_size, split_global, split_local
 from autodist.runtime.session import SessionHost
@@ -66,7 +66,9 @@ class CompiledStep:
         self._prefix = prefix
         self._written = frozenset(written)
         self._split = [argument.split for argument in captured.graph.inputs]
-        self._callables: dict[_Batch, Any] = {}
+        self._callables: dict[tuple[_Batch, Turn], Any] = {}
+        self._kept = KeptGradients(graph.delay)
+        self._last: BatchFeeds | None = None
         self._last_rows: list[np.ndarray] | None = None
         self.taken = 0
         self.servers = host.serve(prefix, graph)
@@ -79,6 +81,7 @@ class CompiledStep:
         self.servers = self._host.serve(prefix, graph)
         self.taken = 0
         self.graph = graph
+        self._kept = KeptGradients(graph.delay)
         self._prefix = prefix
         self._callables.clear()
 
@@ -120,7 +123,31 @@ class CompiledStep:
         Returns:
             The values of the step's tensor outputs, in flattened order.
         """
-        return self._taken(lambda: list(self._callable(feeds.batch)(*feeds.values)))
+        turn = self._kept.turn()
+        self._last = feeds if self.graph.delay is not None else None
+        values = self._taken(lambda: list(self._callable(feeds.batch, turn)(*feeds.values)))
+        self._kept.ran(turn)
+        return values
+
+    @property
+    def num_kept(self) -> int:
+        """The number of steps whose gradients are still to be applied."""
+        return self._kept.count
+
+    @property
+    def read_later(self) -> frozenset[str]:
+        """The variables that their updates read only then: what the program assigns to them has to come after these."""
+        return frozenset(self.graph.delay.reads) if self.graph.delay and self.num_kept else frozenset()
+
+    def apply_kept(self) -> None:
+        """Exchange and apply the gradients of the oldest step that are still to be applied; all workers must do so.
+
+        What an update may need of a batch besides, as the number of its examples, is that of the last one.
+        """
+        assert self._last is not None, "no step has kept any"
+        feeds = self._last
+        self._taken(lambda: self._callable(feeds.batch, Turn.APPLIES)(*feeds.values))
+        self._kept.ran(Turn.APPLIES)
 
     def result(self, values: Sequence[Any]) -> Any:
         """Make the step's result for the program, of the values that :meth:`run` gives; the chief writes summaries."""
@@ -144,9 +171,13 @@ class CompiledStep:
 
     def traced(self, feeds: BatchFeeds) -> Any:
         """Run the step as :meth:`run` does, and return what TensorFlow tells of it, a ``RunMetadata``."""
-        wanted, fetches, targets = self._endpoints(feeds.batch)
+        turn = self._kept.turn()
+        self._last = feeds if self.graph.delay is not None else None
+        wanted, fetches, targets = self._endpoints(feeds.batch, turn)
         values = dict(zip(wanted, feeds.values, strict=True))
-        return self._taken(lambda: self._host.traced(values, [*fetches, *targets]))
+        found = self._taken(lambda: self._host.traced(values, [*fetches, *targets]))
+        self._kept.ran(turn)
+        return found
 
     def _taken(self, act: Callable[[], _Result]) -> _Result:
         """Run the step some way, and note what has changed by it."""
@@ -222,12 +253,12 @@ class CompiledStep:
             return self._last_rows[position]
         return np.zeros((1, *array.shape[1:]), array.dtype)
 
-    def _callable(self, batch: _Batch) -> Any:
-        if batch not in self._callables:
-            self._callables[batch] = self._host.callable(*self._endpoints(batch))
-        return self._callables[batch]
+    def _callable(self, batch: _Batch, turn: Turn) -> Any:
+        if (batch, turn) not in self._callables:
+            self._callables[batch, turn] = self._host.callable(*self._endpoints(batch, turn))
+        return self._callables[batch, turn]
 
-    def _endpoints(self, batch: _Batch) -> tuple[list[str], list[str], list[str]]:
+    def _endpoints(self, batch: _Batch, turn: Turn) -> tuple[list[str], list[str], list[str]]:
         """The tensors that are fed and fetched, and the nodes that are run besides."""
         feeds: list[str] = []
         for k, (per_replica, is_split) in enumerate(zip(self.graph.feeds, self._split, strict=True)):
@@ -242,8 +273,8 @@ class CompiledStep:
         if self.graph.batches is not None:
             feeds.append(self.graph.batches)
         outputs = self.graph.outputs if batch is _Batch.GLOBAL else self.graph.local_outputs
-        fetches = [self._tensor(name) for name in outputs]
-        targets = [f"{self._prefix}/{effect}" for effect in self.graph.effects]
+        fetches = [] if turn is Turn.APPLIES else [self._tensor(name) for name in outputs]
+        targets = [f"{self._prefix}/{effect}" for effect in self.graph.effects_in(turn)]
         targets += self._host.watched(self._prefix, fetches, targets)
         return [self._tensor(name) for name in feeds], fetches, targets
 

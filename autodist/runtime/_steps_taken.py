@@ -45,17 +45,18 @@ class StepsTaken:
     def settle(self, steps: Sequence[CompiledStep]) -> None:
         """Wait until the updates of all workers' steps have been applied, wherever their servers are.
 
-        Every worker says how many steps it has taken, so that each server knows how many messages are to come.
+        Every worker says how many steps it has taken, so that each server knows how many messages are to come. Where
+        workers themselves have kept gradients for later steps, they all are here then, and have kept the same.
 
         Args:
-            steps: The steps with asynchronous servers, the same on all workers.
+            steps: The steps with asynchronous servers, or with such gradients, the same on all workers.
 
         Raises:
             TimedOut: A server has not applied them within the time of a step, or a worker neither comes nor gets on.
             UsageError: The workers have taken different numbers of steps under a bounded staleness.
         """
         coordinator = self._worker.coordinator
-        assert coordinator is not None, "only workers of a run have asynchronous servers"
+        assert coordinator is not None, "only workers of a run may apply updates later than in their steps"
         self._number += 1
         key = f"settled/{self._scope}/{self._number}"
         with self._worker.whereabouts.at("waits for all updates to be applied"):

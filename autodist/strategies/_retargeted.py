@@ -163,8 +163,9 @@ def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, gro
         told = f"the strategy has {groups} groups of equally many replicas, here are {len(spec.replicas)} replicas"
         raise StrategyError(f"{told}, allowed: a multiple of {groups}", hint=hint)
     number, compressor = config.synchronizer.group_number, config.shards[0].compressor
+    staleness = config.synchronizer.delay or None
     if parts == 1:  # each replica has all of it
-        between = AllReduceSynchronizer(free if number is None else number, carrier_of_groups())
+        between = AllReduceSynchronizer(free if number is None else number, carrier_of_groups(), staleness)
         return VariableConfig.whole(config.variable, between, compressor)
     if not can_tile(graph, config.variable, dim, parts):
         raise StrategyError(
@@ -174,4 +175,14 @@ def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, gro
         )
     servers = set(config.synchronizer.slot_devices)
     served = config.synchronizer.devices.index(servers.pop()) if len(servers) == 1 < groups else None
-    return tile_config(graph, spec, config.variable, dim, groups, number or 0, compressor=compressor, served=served)
+    return tile_config(
+        graph,
+        spec,
+        config.variable,
+        dim,
+        groups,
+        number or 0,
+        compressor=compressor,
+        served=served,
+        staleness=staleness,
+    )

@@ -41,7 +41,8 @@ class ShardMessages:
         waited_bytes: Bytes of activations that each host sends in the middle of the computation, which waits for them;
             infinite where replicas can't share the step so.
         waits: How often the computation waits in a step.
-        kept_bytes: Bytes of activations and weights that each host gathers for that.
+        kept_bytes: Bytes of activations and weights that each host gathers for that, and of gradients that it keeps for
+            later steps.
         rebuilt_flops: Operations of each worker, per example of the whole batch, to rebuild the gradient from its
             factors, or because of tiles.
     """

@@ -34,6 +34,7 @@ CASES = {
     "stale_servers": ("PSLoadBalancing(communicator='tcp', staleness=1)", 2, 1, True),
     "servers_with_stations": ("HierarchicalPS(communicator='tcp')", 2, 2, True),
     "shards_at_servers": ("PartitionedPS(communicator='tcp', min_shard_bytes=0)", 2, 1, True),
+    "gradients_of_the_step_before": ("AllReduce(communicator='tcp', staleness=1)", 2, 1, True),
     "factors": (Factored(communicator="tcp"), 2, 1, True),
     "parts_at_replicas": ("Tiled(dims=('w=1', '*=whole'))", 2, 1, True),
     "parts_at_a_server": ("Tiled(dims=('w=1', '*=whole'), groups=2, served=True)", 4, 1, True),

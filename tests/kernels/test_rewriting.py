@@ -124,7 +124,18 @@ def test_shapes_of_the_observer_are_all_kernels_in_order():
     ]
     state = ["all-reduce", "broadcast-factors", "all-reduce-state"]
     parts = ["served-parts", "own-parts"]
-    assert names == ["settle", "replicate", *parts, *servers, *state, "place", "requests", "prune", "compiled"]
+    assert names == [
+        "settle",
+        "replicate",
+        "delayed-gradients",
+        *parts,
+        *servers,
+        *state,
+        "place",
+        "requests",
+        "prune",
+        "compiled",
+    ]
 
 
 @dataclass(frozen=True)

@@ -100,8 +100,20 @@ def test_what_groups_can_not_do_is_told_with_its_place(refused):
         [told] = refused(GROUPS.replace("{all_reduce: {}, compressor: FP16}", rule), d=FOUR)
         assert told == (
             "plan.yml:4:1: `dense/*` is for `dense/kernel`, of which groups of replicas have parts: allowed are "
-            "`all_reduce`, perhaps with a `compressor`, and `ps: {}`"
+            "`all_reduce`, perhaps with a `compressor` or a `staleness`, and `ps: {}`"
         )
+
+
+def test_what_goes_between_groups_may_be_applied_later(build, refused):
+    text = 'graph: {groups: 2}\nlayouts: {"dense/kernel": 1}\n"*": {all_reduce: {staleness: 2}}\n'
+    strategy = build(text, d=FOUR)
+    assert not verify(strategy, G, FOUR)
+    assert {synchronizer.delay for _, synchronizer in strategy.synchronizers} == {2}
+    built = get("Tiled(dims=('dense/kernel=1', '*=whole'), groups=2, staleness=2)").build(G, FOUR)
+    assert {synchronizer.delay for _, synchronizer in built.synchronizers} == {2}
+    assert refused(text.replace("2}}", "-2}}"), d=FOUR) == [
+        "plan.yml:3:20: `*.all_reduce.staleness` is -2, allowed: a whole number of at least 0"
+    ]
 
 
 @pytest.mark.parametrize("rule", ["{sync: false}", "{staleness: 2}"])

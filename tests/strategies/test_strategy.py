@@ -173,7 +173,7 @@ def test_every_mistake_in_the_json_is_listed():
             "`variables[1].partition` is ['a'], allowed: a list (each: a list (each: a whole number) or a whole number)"
             " or null",
             "`variables[2].shards[0].synchronizer.group` is 1.0, allowed: a whole number",
-            "`variables[2].shards[0].synchronizer.order` is unknown, allowed: group, communicator",
+            "`variables[2].shards[0].synchronizer.order` is unknown, allowed: group, communicator, staleness",
             "`variables[2].shards[0].synchronizer.communicator` is 'queue', allowed: "
             "`tcp` or `horovod` or `collective` (`queue`, TensorFlow's servers, is no longer there: `tcp` does all "
             "that it did)",

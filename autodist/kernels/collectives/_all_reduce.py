@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from autodist import carriers
 from autodist.carriers import CollectivePlace, Communicator
 from autodist.errors import CaptureError
-from autodist.graph import NodeList, itemsize
+from autodist.graph import NodeList, itemsize, node_of
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._synchronizers import given_to
 from autodist.kernels.collectives._bit_packing import from_words, num_words, to_words
@@ -50,7 +50,7 @@ class AllReduceGradients(Kernel):
             synchronizer = given_to(AllReduceSynchronizer, self.strategy, point.variable)
             if synchronizer is not None:
                 # A point that depends on another one (an update that the next gradient sees) can't go with it.
-                label = f"group_{synchronizer.group}/layer_{point.layer}{_among(point)}"
+                label = f"group_{synchronizer.group}/layer_{point.layer}{_apart(graph, point)}"
                 groups.setdefault(label, (synchronizer.communicator, []))[1].append(point)
         return _reduced(graph, groups, self.step)
 
@@ -76,7 +76,7 @@ class AllReduceState(Kernel):
         groups: dict[str, tuple[str, list[SyncPoint]]] = {}
         for point in graph.points:
             if point.variable is None:
-                label = f"state_{point.dtypes[0]}/layer_{point.layer}{_among(point)}"
+                label = f"state_{point.dtypes[0]}/layer_{point.layer}{_apart(graph, point)}"
                 groups.setdefault(label, (carrier, []))[1].append(point)
         if graph.layout.world_size == 1:
             return graph
@@ -125,9 +125,10 @@ def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoin
     return graph.edited(nodes, inputs)
 
 
-def _among(point: SyncPoint) -> str:
-    """The suffix of a label for points that only some of the workers join."""
-    return "" if point.members is None else f"/among_{'_'.join(map(str, point.members))}"
+def _apart(graph: DistributedGraph, point: SyncPoint) -> str:
+    """The suffix of a label for points that can't go with others: only some workers join, or not in all steps."""
+    among = "" if point.members is None else f"/among_{'_'.join(map(str, point.members))}"
+    return f"{among}/late" if any(node_of(tensor) in graph.late for tensor in point.given) else among
 
 
 def _scattered(

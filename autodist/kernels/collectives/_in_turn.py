@@ -21,7 +21,7 @@ class InTurn(Kernel):
     """
 
     name: ClassVar[str] = "in-turn"
-    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS})
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS, Fact.KEPT})
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""

@@ -1,7 +1,7 @@
 """Parameter servers: one worker holds a variable and its slots, applies its updates, and sends its values."""
 
 from autodist.kernels.servers._asynchronous import AsynchronousServers
-from autodist.kernels.servers._channels import Streams
+from autodist.kernels.servers._channels import Queues, Streams
 from autodist.kernels.servers._local_aggregation import LocalAggregation
 from autodist.kernels.servers._proxies import LocalProxies, proxy_name
 from autodist.kernels.servers._ps import ParameterServers
@@ -12,6 +12,7 @@ __all__ = [
     "LocalAggregation",
     "LocalProxies",
     "ParameterServers",
+    "Queues",
     "StreamValues",
     "Streams",
     "proxy_name",

@@ -19,9 +19,9 @@ from typing import ClassVar
 
 from autodist.graph import data_inputs, node_of, normalize, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, Serving, SyncPoint
+from autodist.kernels._update_regions import UnitRegion, UnitRegions
 from autodist.kernels.servers._channels import Queues
 from autodist.kernels.servers._proxies import ProxyWriter
-from autodist.kernels.servers._regions import UnitRegion, UnitRegions
 from autodist.kernels.servers._units import GradientPart, ServedUnit, parts_of, units_of
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 

@@ -27,7 +27,7 @@ class LocalAggregation(Kernel):
     """
 
     name: ClassVar[str] = "local-aggregation"
-    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS})
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS, Fact.KEPT})
     provides: ClassVar[frozenset[Fact]] = frozenset({Fact.HOST_SUMS})
     strategy: Strategy
 

@@ -17,10 +17,11 @@ from typing import ClassVar
 
 from autodist.graph import node_of, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
+from autodist.kernels._updated_units import units_of_handles, writes_of
 from autodist.kernels.servers._channels import Streams
 from autodist.kernels.servers._deferred_acknowledgements import deferred_units
 from autodist.kernels.servers._proxy_streams import ProxyStreams
-from autodist.kernels.servers._units import GradientPart, ServedUnit, parts_of, units_of, units_of_handles, writes_of
+from autodist.kernels.servers._units import GradientPart, ServedUnit, parts_of, units_of
 from autodist.kernels.servers._update_epochs import UpdateEpochs
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from autodist.errors import StrategyError
-from autodist.graph import StepAnalysis, Variable
+from autodist.graph import Variable
 from autodist.kernels._base import DistributedGraph, Layout, SyncPoint
 from autodist.kernels._synchronizers import given_to
+from autodist.kernels._updated_units import UpdatedUnit
 from autodist.resource_spec import Device
 from autodist.strategies import PSSynchronizer, Strategy
 
 
 @dataclass(frozen=True)
-class ServedUnit:
-    """Variables with one destination, updated together, and their slots.
+class ServedUnit(UpdatedUnit):
+    """Those with one destination.
 
     Attributes:
-        name: The name of the first variable, in alphabetical order.
-        variables: Names of the trainable variables.
-        slots: Names of the other variables that are written from their gradients.
         synchronizer: How they are synchronized; equal for all, local proxies aside.
         proxied: Names of the variables that have local proxies.
     """
 
-    name: str
-    variables: tuple[str, ...]
-    slots: tuple[str, ...]
     synchronizer: PSSynchronizer
     proxied: tuple[str, ...] = ()
 
@@ -35,11 +29,6 @@ class ServedUnit:
     def destination(self) -> str:
         """The device that holds them."""
         return self.synchronizer.destination
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """Variables and slots."""
-        return (*self.variables, *self.slots)
 
     def station(self, host: str) -> str | None:
         """The device of a host through which its replicas send and fetch; None where each does so itself."""
@@ -80,32 +69,6 @@ def units_of(graph: DistributedGraph, strategy: Strategy) -> list[ServedUnit]:
                 proxied = tuple(name for name in variable.coupled if _has_proxy(strategy, name))
                 units[key] = ServedUnit(key, variable.coupled, tuple(slots.get(key, ())), synchronizer, proxied)
     return list(units.values())
-
-
-def units_of_handles(units: Iterable[ServedUnit], variables: Iterable[Variable]) -> dict[str, str]:
-    """By handle of a variable or slot, its unit."""
-    unit_of = {name: unit.name for unit in units for name in unit.members}
-    return {v.handle: unit_of[v.name] for v in variables if v.name in unit_of}
-
-
-def writes_of(analysis: StepAnalysis, unit_of_handle: Mapping[str, str]) -> dict[str, str]:
-    """By node that changes a unit's variable or slot, the unit.
-
-    Raises:
-        StrategyError: A node changes what lives at several destinations.
-    """
-    found: dict[str, str] = {}
-    for name, write in analysis.writes.items():
-        units = list(dict.fromkeys(unit_of_handle[handle] for handle in write.handles if handle in unit_of_handle))
-        if len(units) > 1:
-            raise StrategyError(
-                f"op `{name}` ({analysis.nodes[name].op}) changes variables of several servers' updates: "
-                + " and ".join(f"`{unit}`" for unit in units),
-                hint="change them in ops of their own, outside of loops and branches; or use AllReduce",
-            )
-        if units:
-            found[name] = units[0]
-    return found
 
 
 def parts_of(unit: ServedUnit, point: SyncPoint, layout: Layout) -> list[GradientPart]:

@@ -24,7 +24,7 @@ class OwnParts(Kernel):
     """
 
     name: ClassVar[str] = "own-parts"
-    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS})
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS, Fact.KEPT})
     provides: ClassVar[frozenset[Fact]] = frozenset({Fact.PARTS})
     synchronizer: ClassVar[type[Synchronizer]] = TileSynchronizer
     strategy: Strategy

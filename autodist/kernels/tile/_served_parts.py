@@ -50,7 +50,7 @@ class ServedParts(Kernel):
     """
 
     name: ClassVar[str] = "served-parts"
-    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS})
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS, Fact.KEPT})
     strategy: Strategy
     step: str
 

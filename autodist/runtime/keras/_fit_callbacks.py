@@ -36,7 +36,7 @@ def deciding_together(engine: Engine, callbacks: Sequence[Any]) -> list[Any]:
         agreeing: _Agree = _AgreeAlsoOnBatches(engine, epochs=epochs, begins=begins, ends=ends)
     else:
         agreeing = _Agree(engine, epochs=epochs)
-    return [_ChiefLogs(engine), *callbacks, agreeing]
+    return [_AppliesKept(engine), _ChiefLogs(engine), *callbacks, agreeing]
 
 
 def saving_at_end(worker: Worker, callbacks: Sequence[Any]) -> list[Any]:
@@ -46,6 +46,22 @@ def saving_at_end(worker: Worker, callbacks: Sequence[Any]) -> list[Any]:
         return []
     worker.interruption.will_save()
     return [_SaveAtEnd(worker, backups)]
+
+
+class _AppliesKept(keras.callbacks.Callback):
+    """Has all gradients of an epoch applied before anything else comes after it: validation, files, other callbacks."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Before validation, which comes before the end of the epoch."""
+        self._engine.apply_kept()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Before the other callbacks, as the first one."""
+        self._engine.apply_kept()
 
 
 class _SaveAtEnd(keras.callbacks.Callback):

@@ -52,10 +52,12 @@ class Tiled(StrategyBuilder):
             between groups, as far as it can encode them.
         served: Whether one group applies the updates of a part for all groups, as a parameter server: it keeps the
             part's slots, and sends the other groups the new value. These gradients are not encoded.
+        staleness: How many steps after its own a gradient is exchanged between groups and applied; above 0, it travels
+            while the next steps compute, and a step's values lack the updates of so many steps before it.
 
     Raises:
-        StrategyError: A text is no such rule, the limit no number above 0, or the number of groups not at least 1; on
-            building, the groups do not fit the replicas of the cluster.
+        StrategyError: A text is no such rule, the limit no number above 0, the number of groups not at least 1, or the
+            staleness below 0; on building, the groups do not fit the replicas of the cluster.
 
     Example:
         >>> str(Tiled(dims=("*/kernel=1",)))
@@ -68,6 +70,7 @@ class Tiled(StrategyBuilder):
     groups: int = 1
     compressor: str | None = None
     served: bool = False
+    staleness: int = 0
 
     def __post_init__(self) -> None:
         mistakes = [f"`dims` has {text!r}, allowed: `PATTERN=DIM`" for text in self.dims if not _rule(text)]
@@ -77,6 +80,10 @@ class Tiled(StrategyBuilder):
             mistakes.append(f"`groups` is {self.groups}, allowed: a whole number of at least 1")
         if self.served and self.groups == 1:
             mistakes.append("`served` is True with one group, allowed: False, or more `groups`")
+        if self.staleness < 0:
+            mistakes.append(f"`staleness` is {self.staleness}, allowed: a whole number of at least 0")
+        if self.staleness and self.groups == 1:
+            mistakes.append(f"`staleness` is {self.staleness} with one group, allowed: 0, or more `groups`")
         raise_mistakes(self.name, mistakes)
 
     def check_cluster(self, spec: ResourceSpec) -> None:
@@ -93,7 +100,7 @@ class Tiled(StrategyBuilder):
         self.check_cluster(spec)
         parts = len(spec.replicas) // self.groups
         if parts == 1:
-            return tile_variables(self, graph, spec, {}, compressor=self.compressor)
+            return tile_variables(self, graph, spec, {}, compressor=self.compressor, staleness=self.staleness)
         named = {variable.name: self._named(variable.name) for variable in graph.trainable}
         self._check(graph, named, parts)
         found, remark = self._searched(graph, spec, named)
@@ -115,7 +122,9 @@ class Tiled(StrategyBuilder):
         free = {name: dim for name, dim in searched.items() if named.get(name, _WHOLE) is None}
         dims = {name: dim for name, dim in free.items() if can_tile(graph, name, dim, parts)}
         dims |= {name: int(dim) for name, dim in named.items() if dim is not None and dim != _WHOLE}
-        return tile_variables(self, graph, spec, dims, remark, self.groups, self.compressor, self.served)
+        return tile_variables(
+            self, graph, spec, dims, remark, self.groups, self.compressor, self.served, self.staleness
+        )
 
     def _check(self, graph: TrainingGraph, named: Mapping[str, str | None], parts: int) -> None:
         """Refuse dims that variables do not have, or that are too short."""

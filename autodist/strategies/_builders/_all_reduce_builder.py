@@ -37,6 +37,8 @@ class AllReduce(CheckedBuilder):
         communicator: The carrier of the collectives; ``auto`` takes the fastest that is installed.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
         chunk_bytes: How many bytes a group holds at most, >= 1; a larger variable is alone.
+        staleness: How many steps after its own a gradient is reduced and applied, >= 0: above 0 it travels while the
+            next steps compute, and a step's values lack the updates of so many steps before it.
     """
 
     name: ClassVar[str] = "AllReduce"
@@ -44,12 +46,16 @@ class AllReduce(CheckedBuilder):
     communicator: AnyCommunicator = "auto"
     compressor: str | None = None
     chunk_bytes: int = CHUNK_BYTES
+    staleness: int = 0
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
         carrier = carrier_of(self)
         groups = chunks(in_backward_order(graph), self.chunk_size, chunk_bytes=self.chunk_bytes)
         configs = {
-            v.name: grouped(v, groups[v.name], carrier, compressor=encoder(v, self.compressor)) for v in graph.trainable
+            v.name: grouped(
+                v, groups[v.name], carrier, compressor=encoder(v, self.compressor), staleness=self.staleness
+            )
+            for v in graph.trainable
         }
         return assemble(self, graph, spec, configs, carrier)

@@ -68,7 +68,8 @@ def grouped(
     *,
     partition: Partition | None = None,
     compressor: str | None = None,
+    staleness: int | None = None,
 ) -> VariableConfig:
     """The config of a variable whose shards travel in these groups."""
-    shards = (ShardConfig(AllReduceSynchronizer(group, carrier), compressor) for group in groups)
+    shards = (ShardConfig(AllReduceSynchronizer(group, carrier, staleness or None), compressor) for group in groups)
     return VariableConfig(variable.name, tuple(shards), partition)

@@ -186,6 +186,7 @@ class _Draft:
             compressor=rule.compressor,
             carrier=None if given == "auto" else given,
             served=None if rule.ps is None else list(self.tiled).index(name),
+            staleness=None if rule.all_reduce is None else rule.all_reduce.staleness,
         )
 
     def _number_of_groups(self) -> int:
@@ -203,7 +204,7 @@ class _Draft:
             is_served = section.ps == ServerSection() and section.compressor is None
             is_whole = section.partition is None and section.shards is None
             if not is_whole or not (is_served or section.all_reduce is not None):
-                allowed = "allowed are `all_reduce`, perhaps with a `compressor`, and `ps: {}`"
+                allowed = "allowed are `all_reduce`, perhaps with a `compressor` or a `staleness`, and `ps: {}`"
                 self._refuse((pattern,), f"is for `{name}`, of which groups of replicas have parts: {allowed}")
             else:
                 yield (name, 0), section
@@ -322,7 +323,8 @@ class _Draft:
         if isinstance(section, FactorsSection):
             return BroadcastSynchronizer(self._carrier(section.communicator))
         if isinstance(section, GroupSection):
-            return AllReduceSynchronizer(groups[key], self._carrier(section.communicator))
+            carrier = self._carrier(section.communicator)
+            return AllReduceSynchronizer(groups[key], carrier, section.staleness or None)
         home = destinations.get(key, section.destination)
         transfer = transfer_devices(self.spec) if section.transfer == "auto" else section.transfer
         assert not isinstance(transfer, str)

@@ -45,6 +45,7 @@ class GroupSection:
     group: int | None = None
     chunk_size: int | None = None
     communicator: AnyCommunicator = "auto"
+    staleness: int = 0
 
 
 @dataclass(frozen=True)
@@ -252,6 +253,8 @@ def _group_problems(section: GroupSection) -> Iterator[tuple[_Path, str]]:
         yield ("chunk_size",), "is given together with `group`, allowed: one of the two"
     if section.group is not None and section.group < 0:
         yield ("group",), f"is {section.group}, allowed: a whole number of at least 0"
+    if section.staleness < 0:
+        yield ("staleness",), f"is {section.staleness}, allowed: a whole number of at least 0"
     if section.chunk_size is not None and section.chunk_size < 1:
         yield ("chunk_size",), f"is {section.chunk_size}, allowed: a whole number of at least 1"
 

@@ -65,6 +65,7 @@ def tile_config(
     compressor: str | None = None,
     carrier: Communicator | None = None,
     served: int | None = None,
+    staleness: int | None = None,
 ) -> VariableConfig:
     """Return how a variable is tiled over all replicas, or over those of each group, for the graph's batch.
 
@@ -80,12 +81,13 @@ def tile_config(
         carrier: The carrier of these gradients; None for the best one.
         served: The group that applies the updates of the first part for all groups, the next one those of the next
             part; None if each group applies them itself.
+        staleness: How many steps after its own a gradient meets those of other groups, and is applied; None for 0.
     """
     replicas = replica_names(spec) if replicas is None else replicas
     size, examples = len(replicas) // groups, graph.batch_size or 0
     tiles = [TileSynchronizer(device, examples) for device in replicas[:size]]
     if groups > 1:
-        between = AllReduceSynchronizer(group, carrier or carrier_of_groups())
+        between = AllReduceSynchronizer(group, carrier or carrier_of_groups(), staleness or None)
         copies = (replicas[k + size :: size] for k in range(size))
         tiles = [replace(tile, copies=found, between=between) for tile, found in zip(tiles, copies, strict=True)]
     if groups > 1 and served is not None:
@@ -103,6 +105,7 @@ def tile_variables(
     groups: int = 1,
     compressor: str | None = None,
     served: bool = False,
+    staleness: int = 0,
 ) -> Strategy:
     """Return the strategy in which variables are tiled, and all others are all-reduced.
 
@@ -115,11 +118,15 @@ def tile_variables(
         groups: How many groups of replicas have all parts of tiled variables.
         compressor: Encoder of the gradients that travel, as far as it can encode them.
         served: Whether one group applies the updates of a part for all groups.
+        staleness: How many steps after its own a gradient is exchanged and applied.
     """
     carrier = carrier_of(builder)
     rest = [variable for variable in in_backward_order(graph) if variable.name not in dims]
     numbers = chunks(rest, _CHUNK_SIZE)
-    configs = {v.name: grouped(v, numbers[v.name], carrier, compressor=encoder(v, compressor)) for v in rest}
+    configs = {
+        v.name: grouped(v, numbers[v.name], carrier, compressor=encoder(v, compressor), staleness=staleness)
+        for v in rest
+    }
     first = 1 + max((number for found in numbers.values() for number in found), default=-1)
     tiled = chunks([v for v in in_backward_order(graph) if v.name in dims], _CHUNK_SIZE)
     # Variables of one size, one after the other, have other servers, so that each host serves as much.
@@ -127,5 +134,7 @@ def tile_variables(
     for place, name in enumerate(by_size):
         coded, number = None if served else encoder(graph.variable(name), compressor), first + tiled[name][0]
         server = place if served else None
-        configs[name] = tile_config(graph, spec, name, dims[name], groups, number, compressor=coded, served=server)
+        configs[name] = tile_config(
+            graph, spec, name, dims[name], groups, number, compressor=coded, served=server, staleness=staleness
+        )
     return assemble(builder, graph, spec, configs, carrier, remark)

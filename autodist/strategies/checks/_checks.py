@@ -12,6 +12,7 @@ from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import Problem, differing, listed
 from autodist.strategies._strategy import Strategy
 from autodist.strategies.checks._check_compressors import compressors
+from autodist.strategies.checks._check_delays import check_delays
 from autodist.strategies.checks._check_factors import check_factors
 from autodist.strategies.checks._check_partition import partitions
 from autodist.strategies.synchronizers import Check, Synchronizer
@@ -142,6 +143,7 @@ CHECKS: tuple[Check, ...] = (
     _kinds,
     _beside_servers,
     _coupled,
+    check_delays,
     _idle_hosts,
     compressors,
     check_factors,

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from autodist.carriers import CarrierName, Collective
 from autodist.strategies._problem import Problem, differing
-from autodist.strategies.synchronizers._base import Check, Form
+from autodist.strategies.synchronizers._base import Check, Columns, Form
 from autodist.strategies.synchronizers._everywhere import OnEveryWorker
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import ResourceSpec
-    from autodist.strategies._strategy import Strategy
+    from autodist.strategies._shard_messages import ShardMessages
+    from autodist.strategies._strategy import GraphConfig, Strategy
     from autodist.strategies.synchronizers._choice import Choice
 
 
@@ -29,10 +30,12 @@ class AllReduceSynchronizer(OnEveryWorker):
     Attributes:
         group: Variables with one number travel in one buffer, >= 0.
         communicator: Name of the carrier of the collective.
+        staleness: How many steps after its own a gradient is reduced and applied, on all workers alike: what travels
+            during a step needs nothing that is computed in it. None for 0.
 
     Example:
-        >>> AllReduceSynchronizer(3, "tcp").in_group(0)
-        AllReduceSynchronizer(group=0, communicator='tcp')
+        >>> AllReduceSynchronizer(3, "tcp", staleness=1).in_group(0)
+        AllReduceSynchronizer(group=0, communicator='tcp', staleness=1)
     """
 
     type: ClassVar[str] = "AllReduce"
@@ -40,6 +43,12 @@ class AllReduceSynchronizer(OnEveryWorker):
     verb: ClassVar[str] = "all-reduced"
     group: int
     communicator: CarrierName = Collective.name
+    staleness: int | None = None
+
+    @property
+    def delay(self) -> int:
+        """See the base class."""
+        return self.staleness or 0
 
     @property
     def group_number(self) -> int:
@@ -50,16 +59,30 @@ class AllReduceSynchronizer(OnEveryWorker):
         """See the base class."""
         return replace(self, group=number)
 
+    def sent(self, message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
+        """See the base class."""
+        found = super().sent(message, graph, later_reads)
+        return found.changed(kept_bytes=self.delay * message.summed_bytes) if self.delay else found
+
     @classmethod
     def checks(cls) -> tuple[Check, ...]:
         """See the base class."""
         return _group_numbers, _groups
 
+    def columns(self) -> Columns:
+        """See the base class."""
+        told = f"{self.type} (staleness={self.delay})" if self.delay else self.type
+        return replace(super().columns(), told=told, staleness=self.delay or None)
+
     @classmethod
     def of_choice(cls, choice: Choice, home: str, group: int, stations: tuple[str, ...]) -> AllReduceSynchronizer:
         """See the base class."""
         assert choice.communicator is not None
-        return cls(group, choice.communicator)
+        return cls(group, choice.communicator, choice.staleness or None)
+
+    def choice(self, graph: GraphConfig) -> Choice:
+        """See the base class."""
+        return replace(super().choice(graph), staleness=self.delay)
 
 
 def _group_numbers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:

@@ -45,7 +45,7 @@ class Columns:
         where: The device that holds the variable, or ``every worker``.
         group: Number of the buffer in which it travels.
         communicator: Name of the carrier of its collective.
-        staleness: How many steps the fastest worker may be ahead; None without a server.
+        staleness: How many steps of updates a step's values may lack; None where they never lack any.
     """
 
     told: str
@@ -140,6 +140,11 @@ class Synchronizer(abc.ABC):
     def is_asynchronous(self) -> bool:
         """Whether a worker may go on before the others' gradients have been applied."""
         return False
+
+    @property
+    def delay(self) -> int:
+        """How many steps after its own a gradient is applied, on all workers alike."""
+        return 0
 
     def renamed(self, name: Callable[[str], str]) -> Self:
         """The same with other names for its devices."""

@@ -26,6 +26,7 @@ def words_of(choice: Choice) -> frozenset[str]:
     """
     words = {choice.synchronizer.lower(), *kind_of(choice.synchronizer).words(choice)}
     words |= {"whole"} if choice.partition is None else {"partition", f"partition={_text(choice.partition)}"}
+    words |= {"staleness", f"staleness={choice.staleness}"} if choice.staleness else set()
     words |= {"mixed"} if choice.by_shard else set()
     words |= {choice.communicator} if choice.communicator else set()
     words |= {"compressor", choice.compressor.partition("(")[0].lower()} if choice.compressor else set()

@@ -153,7 +153,6 @@ class PSSynchronizer(Synchronizer):
         """See the base class."""
         words = {name for name, value in (("transfer", choice.transfer), ("proxy", choice.local_proxy)) if value}
         words |= set() if choice.sync else {"async"}
-        words |= {"staleness", f"staleness={choice.staleness}"} if choice.staleness else set()
         return frozenset(words)
 
     @classmethod

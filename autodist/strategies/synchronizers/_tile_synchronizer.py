@@ -64,6 +64,11 @@ class TileSynchronizer(Synchronizer):
         return None if self.server is not None else self.between
 
     @property
+    def delay(self) -> int:
+        """See the base class."""
+        return 0 if self.between is None else self.between.delay
+
+    @property
     def groups(self) -> int:
         """Into how many groups replicas fall, each of which has all parts."""
         return 1 + len(self.copies or ())
@@ -134,6 +139,7 @@ class TileSynchronizer(Synchronizer):
             size_bytes=message.size_bytes * self.groups / max(1, hosts),
             summed_bytes=message.summed_bytes * share,
             gathered_rows=message.gathered_rows * share,
+            kept_bytes=self.delay * message.size_bytes * self.groups / max(1, hosts),
         )
 
     def _share(self, hosts: int) -> float:
@@ -175,12 +181,13 @@ class TileSynchronizer(Synchronizer):
         """See the base class."""
         if self.between is None:
             return Columns(self.type, where=self.destination)
-        told = f"{self.type} (in {self.groups} groups)"
-        where, between = " and ".join(self.devices), self.between
+        settings = [f"in {self.groups} groups"]
+        settings += [] if self.server is None else [f"served by {self.server}"]
+        settings += [f"staleness={self.delay}"] if self.delay else []
+        told, where, between = f"{self.type} ({', '.join(settings)})", " and ".join(self.devices), self.between
         if self.server is not None:
-            told = f"{self.type} (in {self.groups} groups, served by {self.server})"
-            return Columns(told, where=where, communicator=between.communicator)
-        return Columns(told, where=where, group=between.group_number, communicator=between.communicator)
+            return Columns(told, where, communicator=between.communicator, staleness=self.delay or None)
+        return Columns(told, where, between.group_number, between.communicator, self.delay or None)
 
     @classmethod
     def of_choice(cls, choice: Choice, home: str, group: int, stations: tuple[str, ...]) -> TileSynchronizer:
@@ -194,7 +201,7 @@ class TileSynchronizer(Synchronizer):
 
     def choice(self, graph: GraphConfig) -> Choice:
         """See the base class."""
-        return Choice(self.type)
+        return Choice(self.type, staleness=self.delay)
 
     def terms(self, message: ShardMessages) -> Terms:
         """See the base class."""

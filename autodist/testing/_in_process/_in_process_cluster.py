@@ -98,9 +98,8 @@ class InProcessCluster:
             worker.refresh(values)
 
     def settle(self, steps: int) -> None:
-        """Wait until servers have applied what every worker has sent in this many steps."""
-        for worker in self.workers:
-            worker.settle([steps] * len(self.workers))
+        """Wait until all gradients of this many steps are applied: those kept, and those that servers were sent."""
+        list(self._pool.map(lambda worker: worker.settle([steps] * len(self.workers)), self.workers))
 
     def values(self) -> dict[str, list[Array]]:
         """By variable, or part of one, its value: one where a server holds it, else each worker's own by rank."""

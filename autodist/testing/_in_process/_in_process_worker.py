@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autodist.graph import CapturedStep, full_name
-from autodist.kernels import DistributedGraph
+from autodist.kernels import DistributedGraph, KeptGradients, Turn
 from autodist.runtime.data import split_global
 from autodist.runtime.session import Server
 from autodist.testing._in_process._local_servers import server_targets, session_config
@@ -44,6 +44,8 @@ class InProcessWorker:
             tf.graph_util.import_graph_def(local, name="step")
         self.session = tf.compat.v1.Session(server_targets()[self.rank], graph=self._imported, config=session_config())
         self._reads: dict[str, Any] = {}
+        self._kept = KeptGradients(graph.delay)
+        self._fed: dict[str, Array] = {}
 
     def initialize(self, values: Mapping[str, Array]) -> None:
         """Set the variables that live here, and begin to serve.
@@ -84,7 +86,13 @@ class InProcessWorker:
         return made
 
     def settle(self, steps: Sequence[int]) -> None:
-        """Wait until what workers have sent in this many steps, by rank, has been applied here."""
+        """Wait until what workers have sent in this many steps, by rank, has been applied here.
+
+        All workers must do so at once: they exchange the gradients that they have kept.
+        """
+        while self._kept.count:
+            self.run(self.graph.effects_in(Turn.APPLIES), self._fed)
+            self._kept.ran(Turn.APPLIES)
         for server in self.servers:
             server.wait_for(server.expected_rounds(list(steps)), _TIMEOUT_S)
 
@@ -104,7 +112,10 @@ class InProcessWorker:
 
     def step(self, batch: Sequence[Array]) -> list[Array]:
         """Take part in a step on a global batch; all others must as well. Returns the outputs."""
-        return self.run(self.graph.effects, self._feeds(batch), self.graph.outputs)
+        turn, self._fed = self._kept.turn(), self._feeds(batch)
+        found = self.run(self.graph.effects_in(turn), self._fed, self.graph.outputs)
+        self._kept.ran(turn)
+        return found
 
     def _feeds(self, batch: Sequence[Array]) -> dict[str, Array]:
         layout = self.graph.layout

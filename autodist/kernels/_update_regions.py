@@ -1,4 +1,4 @@
-"""Update regions of units: what a server needs to apply an update apart from the worker's own step."""
+"""Update regions of units: what it takes to apply an update apart from the step that has computed its gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 
 from autodist.graph import data_inputs, is_stateful, node_of, normalize
 from autodist.kernels._base import DistributedGraph, SyncPoint
-from autodist.kernels.servers._units import ServedUnit, units_of_handles, writes_of
+from autodist.kernels._updated_units import UpdatedUnit, units_of_handles, writes_of
 
 _REPLICAS_OWN = re.compile(r"replica_\d+/")
 
@@ -44,7 +44,7 @@ class UnitRegions:
     """
 
     def __init__(
-        self, graph: DistributedGraph, units: Sequence[ServedUnit], points: Mapping[str, Sequence[SyncPoint]]
+        self, graph: DistributedGraph, units: Sequence[UpdatedUnit], points: Mapping[str, Sequence[SyncPoint]]
     ) -> None:
         self.analysis = graph.analyze()
         self._effects = graph.effects
