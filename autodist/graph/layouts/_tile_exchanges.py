@@ -45,7 +45,7 @@ def tile_exchanges(
 
 
 def exchanges_of_groups(graph: TrainingGraph, examples: int) -> tuple[Exchanged, ...] | None:
-    """What groups of replicas exchange in a step before they have gradients, the largest first.
+    """The exchanges of groups of replicas in a step before they have gradients, the largest first.
 
     A group shares the step as one replica does: this is what replicas without tiles would exchange, such as the sums of
     batch normalization.
