@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autodist.errors import GraphError
+
 if TYPE_CHECKING:
     from autodist.graph import GraphIndex
 
@@ -27,18 +29,29 @@ class Delay:
         steps: How many.
         takes: The nodes that take what an earlier step has kept.
         reads: Names of the variables that updates read only when they are applied, and do not change.
+        always: Nodes with effects that run in every step that computes gradients, even if it applies none.
     """
 
     steps: int
     takes: tuple[str, ...]
     reads: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
 
     def late(self, index: GraphIndex) -> frozenset[str]:
-        """The nodes that can only run once an earlier step's gradients are there."""
+        """The nodes that can only run once an earlier step's gradients are there.
+
+        Raises:
+            GraphError: A node that has to run in every step is among them.
+        """
         found = set(self.takes)
         for name in index.order:
             if not found.isdisjoint(index.needs[name]):
                 found.add(name)
+        for name in found.intersection(self.always):
+            raise GraphError(
+                f"`{name}` has to run in every step, and waits for gradients of an earlier one",
+                hint="please report this",
+            )
         return frozenset(found)
 
 

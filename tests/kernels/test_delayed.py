@@ -202,6 +202,8 @@ def test_all_of_an_update_comes_later_and_nothing_else(update):
             if k in settled:
                 cluster.settle(k + 1)
         values = cluster.values()
+        [note] = cluster.workers[0].graph.notes
+    assert note.startswith("gradients are applied 2 steps later than on one device")
     for value in values["weight"]:
         np.testing.assert_allclose(value, alone.numpy(), rtol=1e-5)
     assert set(map(float, values["count"])) == {5.0}

@@ -128,12 +128,15 @@ class _Rewriting:
         for name in self._region.roots:  # also what changes a variable without its gradient, such as a decay
             self._editor.wait_for(name, [taken])
         read = self._separate(taken, tensors)
+        late = Delay(self._steps, (taken,)).late(self._editor.index)
+        always = tuple(effect for effect in self._graph.effects if effect not in late)
         points = (self._later(one, later) if self._is_gradient(one) else one for one in self._graph.points)
         return self._graph.edited(
             self._editor,
             effects=tuple(dict.fromkeys((*self._graph.effects, *self._region.roots, kept))),
             points=tuple(points),
-            delay=Delay(self._steps, (taken,), read),
+            delay=Delay(self._steps, (taken,), read, always),
+            notes=(*self._graph.notes, _note(self._steps)),
         )
 
     def _later(self, point: SyncPoint, later: Mapping[str, str]) -> SyncPoint:
@@ -257,6 +260,14 @@ def _unit(graph: DistributedGraph, variables: Iterable[str]) -> UpdatedUnit:
     names = tuple(dict.fromkeys(variables))
     slots = tuple(v.name for v in graph.variables if v.name not in names and not {*names}.isdisjoint(v.owners))
     return UpdatedUnit(min(names), names, slots)
+
+
+def _note(steps: int) -> str:
+    later = "a step" if steps == 1 else f"{steps} steps"
+    return (
+        f"gradients are applied {later} later than on one device (`staleness`), so weights differ from its weights; "
+        "leave out `staleness` to have the same"
+    )
 
 
 def _refusal(graph: DistributedGraph, name: str, what: str) -> StrategyError:

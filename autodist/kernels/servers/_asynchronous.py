@@ -28,6 +28,11 @@ from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 MOST_AHEAD = 4
 """How many messages of one sender an asynchronous server keeps waiting; a worker that is faster waits in its step."""
 
+_NOTE = (
+    "servers apply updates without waiting for all workers in each step (`sync`, `staleness`), so weights differ from "
+    "those of one device, and from run to run; leave out both to have the same"
+)
+
 
 @dataclass(frozen=True)
 class AsynchronousServers(Kernel):
@@ -93,6 +98,7 @@ class _Rewriting:
             serving=(*self.graph.serving, *_servings(served)),
             asynchronous=tuple(name for unit in self.units for name in unit.members),
             waits=bool(points) or any(unit.synchronizer.sync for unit in self.units),
+            notes=(*self.graph.notes, _NOTE),
         )
         alive = [n for p in points for n in (*p.synced, *map(node_of, p.given))]
         roots = [*map(node_of, (*changed.outputs, *changed.local_outputs)), *effects, *changed.kept, *alive]
