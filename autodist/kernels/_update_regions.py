@@ -90,7 +90,7 @@ class UnitRegions:
 
     def _belongs(self, name: str, unit: str) -> bool:
         tied = bool(self._tied.get(name, 0) & self._bit[unit])
-        return tied or name in self._constants or name in self.analysis.handle_of
+        return tied or name in self.constants or name in self.analysis.handle_of
 
     @cached_property
     def _tied(self) -> dict[str, int]:
@@ -109,7 +109,7 @@ class UnitRegions:
         return tied
 
     @cached_property
-    def _constants(self) -> set[str]:
+    def constants(self) -> set[str]:
         """Nodes whose value is the same at any time."""
         found: set[str] = set()
         for name in self.analysis.order:

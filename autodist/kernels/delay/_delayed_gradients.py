@@ -90,6 +90,7 @@ class _Rewriting:
         own = graph.replace(effects=tuple(effect for effect in graph.effects if not self._will_go(effect)))
         regions = UnitRegions(own, [self._unit], {self._unit.name: list(self._gradients())})
         self._region: UnitRegion = regions.region(self._unit.name)
+        self._constants = regions.constants
         self._own = {variable.handle for variable in graph.variables if variable.name in self._unit.members}
         host = graph.layout.hosts[graph.layout.rank]
         self._editor = graph.edit(graph.layout.tf_device(Device(host, "CPU", 0)))
@@ -110,6 +111,7 @@ class _Rewriting:
     def apply(self) -> DistributedGraph:
         """The graph in which gradients go through the queue."""
         self._refuse_changed_meanwhile()
+        self._refuse_slots_of_gradients()
         gradients = list(self._gradients())
         given = [tensor for point in gradients for tensor in point.local]
         tensors = list(dict.fromkeys(map(normalize, (*given, *self._region.crossing))))
@@ -127,15 +129,15 @@ class _Rewriting:
                 self._editor.replace_input(name, 0, later[normalize(tensor)])
         for name in self._region.roots:  # also what changes a variable without its gradient, such as a decay
             self._editor.wait_for(name, [taken])
-        read = self._separate(taken, tensors)
-        late = Delay(self._steps, (taken,)).late(self._editor.index)
+        late, read, waiting = self._late(taken)
+        self._separate(late, waiting, tensors)
         always = tuple(effect for effect in self._graph.effects if effect not in late)
         points = (self._later(one, later) if self._is_gradient(one) else one for one in self._graph.points)
         return self._graph.edited(
             self._editor,
             effects=tuple(dict.fromkeys((*self._graph.effects, *self._region.roots, kept))),
             points=tuple(points),
-            delay=Delay(self._steps, (taken,), read, always),
+            delay=Delay(self._steps, (taken,), self._variables(read), always),
             notes=(*self._graph.notes, _note(self._steps)),
         )
 
@@ -152,9 +154,8 @@ class _Rewriting:
         for name in self._region.nodes:
             read = changed.intersection(self._analysis.touched_by(name)) - self._own
             if read:
-                told = f"updates in a branch that reads `{self._names_of(read)}`, as it is by then"
+                told = f"updates in a branch that reads `{min(self._variables(read))}`, as it is by then"
                 raise _refusal(self._graph, name, told)
-        self._refuse_slots_of_gradients()
 
     def _refuse_slots_of_gradients(self) -> None:
         """Refuse gradients that are computed with what updates change besides weights, as with the scale of a loss."""
@@ -163,22 +164,18 @@ class _Rewriting:
         for name in sorted(before - self._updates()):
             read = slots.intersection(self._analysis.touched_by(name))
             if read:
-                told = f"computes gradients with `{self._names_of(read)}`, which their update reads later"
+                told = f"computes gradients with `{min(self._variables(read))}`, which their update reads later"
                 raise _refusal(self._graph, name, told)
 
-    def _names_of(self, handles: Collection[str]) -> str:
-        return min(variable.name for variable in self._graph.variables if variable.handle in handles)
+    def _variables(self, handles: Collection[str]) -> tuple[str, ...]:
+        return tuple(variable.name for variable in self._graph.variables if variable.handle in handles)
 
-    def _separate(self, taken: str, kept: Iterable[str]) -> tuple[str, ...]:
+    def _separate(self, late: Collection[str], waiting: Iterable[str], kept: Iterable[str]) -> None:
         """Part updates, which wait for the queue, from all other nodes: these run in steps that apply nothing.
-
-        Returns:
-            The variables that updates read only by then, and do not change.
 
         Raises:
             StrategyError: The step uses a value that has been updated, or what depends on a gradient.
         """
-        late, read, waiting = self._late(taken)
         for tensor in kept:
             if node_of(tensor) in late:
                 raise _refusal(self._graph, node_of(tensor), "goes on with a gradient before it applies it")
@@ -188,13 +185,12 @@ class _Rewriting:
         for name in waiting:
             self._stop_waiting(name, late)
         # Of a step, updates only await the reads of what they change: these run again when what is left is applied.
-        updates = (late | self._updates()) - {taken}
-        for name in (*updates, *self._touching_own(self._waits(updates) - late)):
-            waits = self._waits([name]) - late
+        updates = {*late, *self._updates()}
+        for name in (*updates, *self._touching_own(self._waits(updates).difference(late))):
+            waits = self._waits([name]).difference(late)
             self._stop_waiting(name, waits - self._touching_own(waits))
-        for name in sorted((self._editor.index.ancestors(late) - late).intersection(self._effects())):
+        for name in sorted(self._editor.index.ancestors(late).difference(late).intersection(self._effects())):
             raise _refusal(self._graph, name, "reads a variable together with what has other effects")
-        return tuple(variable.name for variable in self._graph.variables if variable.handle in read)
 
     def _late(self, taken: str) -> tuple[set[str], set[str], list[str]]:
         """The nodes that need the queue, the handles that they only read, and those that only wait for such nodes."""
@@ -226,13 +222,11 @@ class _Rewriting:
     def _told_of(self, name: str) -> str:
         mixed = "what an update reads or makes together with other values"
         written = self._analysis.writes.get(name)
-        return f"uses {mixed}" if written is None else f"changes `{self._names_of(written.handles)}` by {mixed}"
+        return f"uses {mixed}" if written is None else f"changes `{min(self._variables(written.handles))}` by {mixed}"
 
     def _is_after(self, sources: Iterable[str], after: Collection[str]) -> bool:
         """Whether a node takes nothing but what is read after updates, variables and constants."""
-        nodes = self._editor.index.nodes
-        known = (s in after or s in self._analysis.handle_of or nodes[s].op == "Const" for s in sources)
-        return all(known)
+        return all(s in after or s in self._analysis.handle_of or s in self._constants for s in sources)
 
     def _waits(self, names: Iterable[str]) -> set[str]:
         """The nodes that some nodes wait for, without their data."""
