@@ -29,6 +29,12 @@ _HINTS = {
 }
 
 
+def has_layouts(graph: TrainingGraph) -> bool:
+    """Whether the script says by a ``ModelParallel`` which strategy a step has."""
+    keras = sys.modules.get("keras")
+    return keras is not None and isinstance(_distribution_for(keras, graph)[0], keras.distribution.ModelParallel)
+
+
 def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
     """The strategy that the script's ``ModelParallel`` means; None if it has set none, or ``DataParallel``.
 

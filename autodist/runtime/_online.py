@@ -12,6 +12,7 @@ from autodist.coordination import CandidateNote, Worker
 from autodist.errors import TimedOut
 from autodist.graph import CapturedStep
 from autodist.resource_spec import ResourceSpec
+from autodist.runtime._keras_distribution import has_layouts
 from autodist.strategies import Strategy, StrategyBuilder
 
 _LOG = logging.getLogger("autodist")
@@ -51,6 +52,8 @@ class FirstSteps:
     def begin(self, captured: CapturedStep, take: Callable[[Strategy], bool], *, is_first: bool) -> None:
         """Take the strategy to begin with, if several are to be tried; the trials end before any other step.
 
+        Where the script says by layouts of Keras which strategy a step has, there is nothing to try.
+
         Args:
             captured: A step that is about to be compiled.
             take: Takes a strategy for it, and says whether it can be compiled; the same on all workers.
@@ -62,7 +65,7 @@ class FirstSteps:
         if self._tried:
             self._tell(None)
         self._tried, self._left = [], []
-        if self._builder is None or not is_first:
+        if self._builder is None or not is_first or has_layouts(captured.graph):
             return
         first, *self._left = self._not_left_out(self._agreed(self._builder, captured))
         self._tell(first if self._left else None)

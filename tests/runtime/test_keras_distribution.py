@@ -16,7 +16,7 @@ import autodist
 from autodist.errors import StrategyError
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime import _keras_distribution
+from autodist.runtime import _keras_distribution, _online
 from autodist.runtime._keras_distribution import remembering, tiling_of_keras
 from tests.modules import TESTS, python_path
 
@@ -246,6 +246,17 @@ def test_a_layout_is_for_all_variables_of_its_name(distributed, caplog):
     distributed(None)
     assert_same(with_target, strategy="Tiled(dims=('*kernel=1', '*=whole'))")
     assert "fit none" not in caplog.text
+
+
+def test_nothing_is_tried_where_a_script_says_which_strategy_it_wants(distributed, caplog, monkeypatch):
+    """One and the same strategy was tried several times, which took a compilation each."""
+    monkeypatch.setattr(_online, "_WARM_UP", 0)
+    monkeypatch.setattr(_online, "_MEASURED", 1)
+    caplog.set_level("INFO", "autodist")
+    distributed(layouts_of((1, 2), ("batch", "model"), **{"up/kernel": (None, "model")}))
+    assert_same(with_target, strategy="auto(online=2, proposals=50)")
+    assert caplog.text.count("step 0: strategy Tiled(dims=('up/kernel") == 1
+    assert "tried" not in caplog.text
 
 
 def test_a_map_for_several_models(distributed, caplog):
