@@ -168,7 +168,7 @@ def test_interrupted_it_leaves_nothing(emulate):
     cluster = emulate(3)
     cluster.cut("h3")
     command = cluster.command(
-        "head", [PYTHON, "-m", "autodist", "doctor", "-H", "h1,h2,h3", "--probe", "--timeout", "10"]
+        "head", [PYTHON, "-m", "autodist", "doctor", "-H", "h1,h2,h3", "--probe", "--timeout", "25"]
     )
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/") as process:
         while line := process.stderr.readline():

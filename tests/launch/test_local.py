@@ -188,7 +188,7 @@ def test_stall_is_found_and_named_with_its_stack(bench):
 
 
 def test_start_that_takes_too_long(bench):
-    result = bench.run("def loads_for_ever(): time.sleep(60)\nloads_for_ever()", start_timeout_s=6.0)
+    result = bench.run("def loads_for_ever(): time.sleep(60)\nloads_for_ever()", start_timeout_s=15.0)
     assert (result.exit_code, result.failure.kind) == (124, FailureKind.NOT_STARTED)
     assert "nor did worker 1" in result.failure.message
     assert "loads_for_ever" in "\n".join(result.failure.tail)
