@@ -292,7 +292,14 @@ class Compiler:
         self._steps.leave()
 
     def _propose(self, captured: CapturedStep) -> Strategy:
-        wanted = wanted_for(captured, self._spec, given=self._wanted, tried=self._first, earlier=self.strategies)
+        wanted = wanted_for(
+            captured,
+            self._spec,
+            given=self._wanted,
+            tried=self._first,
+            earlier=self.strategies,
+            is_restarted=self._worker.environment.attempt > 0,
+        )
         strategy = self._settled(wanted, captured)
         chooser = get(wanted) if strategy.has_tiles else strategy
         while isinstance(chooser, StrategyBuilder):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from autodist.runtime._keras_distribution import tiling_of_keras
-from autodist.strategies import Strategy, StrategyLike, get
+from autodist.strategies import Strategy, StrategyLike, fitting, for_step
 
 if TYPE_CHECKING:
     from autodist.graph import CapturedStep
     from autodist.resource_spec import ResourceSpec
-
-_LOG = logging.getLogger("autodist")
 
 
 def wanted_for(
@@ -23,11 +20,11 @@ def wanted_for(
     given: StrategyLike,
     tried: Strategy | None,
     earlier: Collection[Strategy],
+    is_restarted: bool,
 ) -> StrategyLike:
     """Return what makes the strategy of a training step.
 
-    A strategy is for the variables of one step. Where a script has a second one with variables of its own, as a GAN
-    has, `auto` chooses for that, over the same carriers.
+    A strategy that is tried is for the first step, and for those that train the same variables.
 
     Args:
         captured: The step.
@@ -35,20 +32,13 @@ def wanted_for(
         given: What the run or the script gives.
         tried: The strategy that is tried in the first step, if several are.
         earlier: The strategies of the training steps before.
+        is_restarted: Whether all workers were started again: then other steps may have come before.
     """
     by_layouts = tiling_of_keras(captured.graph, spec)
     if by_layouts is not None:
         return by_layouts
-    if tried is not None and (not earlier or _is_of(tried, captured)):
+    trained = {variable.name for variable in captured.graph.trainable}
+    if tried is not None and (not earlier or trained == {config.variable for config in tried.variables}):
         return tried
-    found = get(given)
-    if not earlier or not isinstance(found, Strategy) or _is_of(found, captured):
-        return given
-    _LOG.info("the strategy that is given has no variable of step %d: `auto` chooses for that step", len(earlier))
-    over = " ".join(found.carriers)
-    return get(f"auto(over={over!r})" if over else "auto")
-
-
-def _is_of(strategy: Strategy, captured: CapturedStep) -> bool:
-    """Whether a strategy says anything of a step's variables."""
-    return not {v.name for v in captured.graph.trainable}.isdisjoint(config.variable for config in strategy.variables)
+    is_first = not earlier and not is_restarted
+    return for_step(fitting(given, spec), trained, len(earlier), is_first=is_first)

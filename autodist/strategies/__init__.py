@@ -44,6 +44,7 @@ from autodist.strategies._builders import (
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._diff import Difference, StrategyDiff, diff
 from autodist.strategies._explain import Cost, Explanation, ExplanationRow, HostTraffic, LinkTraffic, explain
+from autodist.strategies._for_step import for_step
 from autodist.strategies._messages import shard_messages
 from autodist.strategies._permission import Permission, needs_servers
 from autodist.strategies._problem import Problem, sentences
@@ -142,6 +143,7 @@ __all__ = [
     "diff",
     "explain",
     "fitting",
+    "for_step",
     "get",
     "group_problems",
     "host_of",

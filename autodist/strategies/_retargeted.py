@@ -43,7 +43,7 @@ class Retargeted(StrategyBuilder):
         """Return the strategy for this cluster, and warn that it was made for another one."""
         found = retargeted_to(self.strategy, graph, spec)
         told = f"the strategy `{self.path}` is of another cluster, and was fitted to this one: {found.builder}"
-        warnings.warn(told, RetargetedWarning, stacklevel=2)
+        warnings.warn(told, RetargetedWarning, stacklevel=1)  # once for all steps: Python counts by where it is
         return found
 
     def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:

@@ -30,6 +30,7 @@ from autodist.worker._chief_writes import leave_saving_to_chief, tell_of_saving
 from autodist.worker._exceptions import note_of
 from autodist.worker._generated_code import keep_generated_code_in
 from autodist.worker._own_caches import keep_caches_apart
+from autodist.worker._own_warnings import show_own_warnings_in_a_line
 from autodist.worker._parent_death import die_with_parent
 from autodist.worker._room import make_room
 from autodist.worker._run_script import Ending, run_module, run_script
@@ -69,6 +70,7 @@ def _join_run() -> Worker:
     environment = worker.environment
     die_with_parent(environment.launcher_pid)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have had ignored
+    show_own_warnings_in_a_line()
     _hook_into_imports(worker)
     make_room(environment)
     if environment.seed is not None:
