@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builder_registry import get
 from autodist.strategies._builders import StrategyBuilder
 from autodist.strategies._retargeted import Retargeted
-from autodist.strategies._strategy import Strategy, VariableConfig
+from autodist.strategies._strategy import Strategy
 from autodist.wording import counted
 
 if TYPE_CHECKING:
@@ -127,18 +127,6 @@ def _auto_over(names: Collection[str], *, tiles: bool = True, groups: bool = Tru
 def _completed(strategy: Strategy, others: Strategy) -> Strategy:
     """A strategy, with those variables of another one that it does not mention."""
     mentioned = {config.variable for config in strategy.variables}
-    added = tuple(config for config in others.variables if config.variable not in mentioned)
+    added = tuple(c.in_buffers_from(strategy.free_group) for c in others.variables if c.variable not in mentioned)
     builder = f"{strategy.builder or 'a file'}, and {counted(len(added), 'variable')} by auto"
-    apart = tuple(_apart(added, 1 + max(strategy.groups, default=-1)))
-    return replace(strategy, variables=(*strategy.variables, *apart), builder=builder)
-
-
-def _apart(configs: Sequence[VariableConfig], free: int) -> Iterator[VariableConfig]:
-    """The same, in buffers of their own; `free` is the first number that no buffer has."""
-    for config in configs:
-        shards = []
-        for shard in config.shards:
-            number = shard.synchronizer.group_number
-            moved = shard.synchronizer if number is None else shard.synchronizer.in_group(free + number)
-            shards.append(replace(shard, synchronizer=moved))
-        yield replace(config, shards=tuple(shards))
+    return replace(strategy, variables=(*strategy.variables, *added), builder=builder)

@@ -99,7 +99,7 @@ def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
     variables = tuple(
         config  # the check of the strategy says that the graph has no such variable
         if config.variable not in known
-        else _tiled(config, graph, spec, groups, 1 + max(strategy.groups, default=-1))
+        else _tiled(config, graph, spec, groups, strategy.free_group)
         if config.synchronizer.tiled_for is not None
         else _placed(config, graph, destinations)
         for config in strategy.variables

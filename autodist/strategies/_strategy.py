@@ -9,7 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -101,6 +101,15 @@ class VariableConfig:
     def is_factored(self) -> bool:
         """Whether sufficient factors travel instead of its gradient: by the synchronizer, or as an encoder."""
         return any(shard.synchronizer.sends_factors or is_factors(shard.compressor) for shard in self.shards)
+
+    def in_buffers_from(self, first: int) -> VariableConfig:
+        """The same, as part of a strategy whose buffers have numbers below `first`: its own come behind these."""
+        shards = []
+        for shard in self.shards:
+            number = shard.synchronizer.group_number
+            moved = shard.synchronizer if number is None else shard.synchronizer.in_group(first + number)
+            shards.append(replace(shard, synchronizer=moved))
+        return replace(self, shards=tuple(shards))
 
 
 @dataclass(frozen=True)
@@ -207,6 +216,11 @@ class Strategy:
             if synchronizer.group_number is not None:
                 members.setdefault(synchronizer.group_number, {})[variable] = None
         return {group: tuple(members[group]) for group in sorted(members)}
+
+    @property
+    def free_group(self) -> int:
+        """The first number behind those of all groups of all-reduce."""
+        return 1 + max(self.groups, default=-1)
 
     @property
     def mixture(self) -> str:

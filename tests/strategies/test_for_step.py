@@ -54,12 +54,22 @@ def test_auto_chooses_for_what_a_later_step_trains_besides(builder, caplog):
     assert configs(found)["head"] == strategy.variables[0], "as it is given"
     assert set(configs(found)) == {"head", "base"}
     assert set(found.carriers) <= {"tcp"}
-    numbers = [synchronizer.group_number for _, synchronizer in found.synchronizers]
-    assert len({n for n in numbers if n is not None}) == len([n for n in numbers if n is not None]), "buffers apart"
     assert caplog.messages == [
         "the strategy that is given lacks 1 variable of step 1, as `base`: `auto` chooses for these"
     ]
     assert found.builder == f"{strategy.builder}, and 1 variable by auto"
+
+
+def test_buffers_of_another_strategy_come_behind_those_that_are_there():
+    """What `auto` chooses has numbers of its own, which begin with 0 as well."""
+    head, both = (AllReduce(chunk_size=1).build(step, HERE) for step in (graph(HEAD), BOTH))
+    base = configs(both)["base"].in_buffers_from(head.free_group)
+    assert (base.synchronizer.group_number, head.free_group) == (1 + configs(both)["base"].synchronizer.group_number, 1)
+    mixed = Strategy(head.graph, (*head.variables, base))
+    check(mixed, BOTH, HERE)
+    assert len(mixed.groups) == 2, "no buffer has both"
+    served = configs(PSLoadBalancing().build(BOTH, HERE))["base"]
+    assert served.in_buffers_from(7) == served
 
 
 def test_what_fits_no_choice_of_auto_is_refused():

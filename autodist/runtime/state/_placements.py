@@ -41,7 +41,7 @@ class Placements:
             StrategyError: An earlier step keeps variables apart, or at a server, which this one needs together, or on
                 every worker.
         """
-        first_group = 1 + max(strategy.groups, default=-1)
+        first_group = strategy.free_group
         configs = []
         for unit in _units(graph):
             decided = self._decided(unit, graph)
@@ -63,7 +63,7 @@ class Placements:
             if len(known.shards) > 1:
                 return config
             known = replace(known, variable=config.variable)
-        return replace(known, shards=tuple(_regrouped(shard, first_group) for shard in known.shards))
+        return known.in_buffers_from(first_group)
 
     def _in_known_parts(self, config: VariableConfig, variable: Variable, first_group: int) -> VariableConfig:
         """A config with the partition of the step that trained the variable first, and its shards where they differ."""
@@ -73,7 +73,7 @@ class Placements:
         shards = shard_slices(config.partition, variable.shape)
         if shards == shard_slices(known.partition, variable.shape):
             return config
-        return replace(known, shards=tuple(_regrouped(shard, first_group) for shard in known.shards))
+        return known.in_buffers_from(first_group)
 
     def _settled(self, config: VariableConfig, server: str | None) -> VariableConfig:
         """A config with the destinations that are known."""
@@ -180,12 +180,6 @@ def _kind(config: VariableConfig) -> tuple[bool, bool]:
     """Whether a variable lives at a server, and whether replicas have parts of it."""
     synchronizer = config.synchronizer
     return synchronizer.home is not None, synchronizer.tiled_for is not None
-
-
-def _regrouped(shard: ShardConfig, first_group: int) -> ShardConfig:
-    """A shard's config from another strategy, with a group number that this strategy does not use."""
-    number = shard.synchronizer.group_number
-    return shard if number is None else replace(shard, synchronizer=shard.synchronizer.in_group(first_group + number))
 
 
 def _slots(config: VariableConfig, graph: TrainingGraph) -> list[str]:

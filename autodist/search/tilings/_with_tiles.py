@@ -122,7 +122,7 @@ def _tiled(
     graph: TrainingGraph, spec: ResourceSpec, others: Strategy, dims: Mapping[str, int], groups: int = 1
 ) -> Strategy:
     """A strategy like another one, except the variables that are tiled."""
-    group = 1 + max(others.groups, default=-1)
+    group = others.free_group
     configs = []
     for config in others.variables:
         is_tiled = config.variable in dims
