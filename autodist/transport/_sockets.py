@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from autodist.errors import LaunchError
 from autodist.transport._callers import answered
+from autodist.transport._congestion import suit
 from autodist.transport._peer_handshake import (
     NONCE_BYTES,
     OPENING,
@@ -93,6 +94,7 @@ def _tune(connection: socket.socket) -> None:
     connection.settimeout(None)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    suit(connection)
     with contextlib.suppress(OSError, AttributeError):  # of Linux
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)

@@ -1,0 +1,88 @@
+"""Connections between workers go by losses, unless they are long or somebody has chosen another rule."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autodist.transport._congestion import rules_for, suit
+from tests.transport.test_sockets import closing, connect_all
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def rule_of(connection):
+    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
+
+@pytest.fixture(params=AVAILABLE.read_text().split())
+def connected_by(request):
+    """A connection within this machine by each rule that it has, and the rule."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, request.param.encode())
+        with socket.create_connection(listener.getsockname()) as caller, listener.accept()[0] as connection:
+            caller.sendall(b"x")
+            assert connection.recv(1) == b"x"
+            assert rule_of(connection) == request.param
+            yield connection, request.param
+
+
+def test_what_paces_a_short_connection_gives_way_and_what_else_was_chosen_stays(connected_by):
+    connection, rule = connected_by
+    suit(connection)
+    assert rule_of(connection) == ("cubic" if rule.startswith("bbr") else rule)
+    connection.sendall(b"y")
+
+
+@pytest.mark.parametrize(
+    ("rule", "round_trip_us", "wanted"),
+    [
+        (b"bbr", 0, (b"cubic", b"reno")),
+        (b"bbr2", 1_000, (b"cubic", b"reno")),
+        (b"bbr", 1_001, (b"cubic",)),
+        (b"bbr", 5_000, (b"cubic",)),
+        (b"bbr", 5_001, ()),
+        (b"cubic", 100, ()),
+        (b"dctcp", 100, ()),
+        (b"", 100, ()),
+    ],
+)
+def test_long_connections_keep_their_rule(rule, round_trip_us, wanted):
+    assert rules_for(rule, round_trip_us) == wanted
+
+
+PACED = """
+import encodings.idna, os, socket, sys
+sys.path.insert(0, sys.argv[1])
+from autodist.transport._congestion import suit
+os.setuid(65534)
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_connection(listener.getsockname()) as caller, listener.accept()[0] as connection:
+        suit(connection)
+        print(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0").decode())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_a_user_who_may_choose_little_chooses_among_that():
+    allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
+    command = [sys.executable, "-c", PACED, str(Path(__file__).parents[2])]
+    told = subprocess.run(command, text=True, capture_output=True, check=False)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.strip() in allowed
+    assert not told.stdout.startswith("bbr")
+
+
+def test_workers_connections_do_not_pace():
+    found = connect_all(3)
+    with closing(found):
+        rules = {rule_of(one.socket) for connections in found.values() for one in connections.values()}
+    assert not any(rule.startswith("bbr") for rule in rules)
+
+
+def test_where_the_system_lets_nobody_choose_connections_stay_as_they_are():
+    with socket.socket(socket.AF_UNIX) as connection:
+        suit(connection)
