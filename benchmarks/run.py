@@ -28,7 +28,7 @@ _LONG = (
     "tuning", "accuracy", "searchers", "gains", "peers", "smoke", "compute_bound", "growth", "scaling",
     "host_memory", "limited_memory", "frozen", "comparison", "encryption", "negatives", "tiled", "tilings", "arrays",
     "tiled_unlike", "tile_orders", "host_orders", "first_command", "carrier_costs", "versions", "against_builders",
-    "regret", "one_image", "staleness",
+    "regret", "one_image", "staleness", "many_hosts",
 )  # fmt: skip
 """Only where they are asked for by name."""
 _TIMEOUT_S = 1790.0  # of all benchmarks together
