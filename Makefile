@@ -47,7 +47,7 @@ test: setup  ## Run the tests, without the slow ones
 
 test-all: setup  ## Run all tests
 	@scripts/install-test-tools
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 golden: setup  ## Write the texts of what each pass makes of a small step anew: read the difference
 	@AUTODIST_TESTS_WRITE=1 $(BIN)/python -m pytest -q tests/kernels/test_golden.py
