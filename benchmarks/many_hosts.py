@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from measuring import Result, Row, progress, ratio_row, row
-from on_hosts import train_on_hosts
+from on_hosts import by_name, train_on_hosts
 
 from autodist.testing import EmulatedCluster
 
@@ -55,6 +55,7 @@ def _measured(count: int, rounds: int) -> dict[str, list[float]]:
                     (f"{_BLOCKS}", "times.json"),
                     _TIMEOUT_S,
                     options=("--allow-open-ports",),  # TensorFlow's collectives need them
+                    spec=by_name(cluster),  # it says that links are slow, so that floats are encoded
                 )
                 found[way] += json.loads((run_dir / "times.json").read_text())
     return found
