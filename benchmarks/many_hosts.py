@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 
+from link_bound import link_bound_s
 from measuring import Result, Row, progress, ratio_row, row
 from on_hosts import by_name, train_on_hosts
 
 from autodist.testing import EmulatedCluster
 
-_HOSTS, _RATE, _BYTES_PER_S = (4, 8, 16), "100mbit", 12.5e6
+_HOSTS, _RATE, _GBPS = (4, 8, 16), "100mbit", 0.1
 _SIZE_BYTES = 2.7e6
 _WAYS = (
     "AllReduce(communicator='tcp')",
@@ -62,7 +63,7 @@ def _measured(count: int, rounds: int) -> dict[str, list[float]]:
 
 
 def _rows(count: int, found: dict[str, list[float]]) -> list[Row]:
-    limit_s = 2 * (count - 1) / count * _SIZE_BYTES / _BYTES_PER_S
+    limit_s = link_bound_s(_SIZE_BYTES, [_GBPS] * count)
     *_, horovod = _WAYS
     rows = []
     for number, way in enumerate(_WAYS):
