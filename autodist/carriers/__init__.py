@@ -21,7 +21,7 @@ from autodist.carriers._carrier_registry import (
     optional,
 )
 from autodist.carriers._collective import Collective
-from autodist.carriers._communicator import Communicator
+from autodist.carriers._communicator import JOINED_BYTES, Communicator
 from autodist.carriers._horovod import Horovod
 from autodist.carriers._scatter import Passed, Scattered, rows_of
 from autodist.carriers._tcp import Tcp
@@ -31,6 +31,7 @@ from autodist.cost import Links, direct_gather, direct_reduce, ring_gather, ring
 __all__ = [
     "ENTRY_POINT_GROUP",
     "FORMER",
+    "JOINED_BYTES",
     "Board",
     "Carrier",
     "CarrierName",

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from autodist.carriers._base import CollectivePlace
     from autodist.graph import NodeList
 
+JOINED_BYTES = 4 << 10
+"""The size up to which a tensor costs more as a message of its own than by waiting for others, where not all join."""
+
 
 class Communicator(abc.ABC):
     """Adds the nodes of collectives to a graph. All workers add the same collectives under the same names.

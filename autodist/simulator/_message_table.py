@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from autodist.carriers import JOINED_BYTES
 from autodist.strategies import (
     PACK_BYTES,
     Form,
@@ -242,14 +243,19 @@ def _collectives(shards: ShardTable) -> tuple[Rows, Rows, Ints]:
 
 
 def _first_of_group(shards: ShardTable) -> Rows:
-    """By row, the first row of the same strategy and group; itself without a group."""
+    """By row, the first row of those that travel with it; itself without a group.
+
+    A carrier that goes around a ring joins a group. One that sends directly joins only what is small: the rest leaves
+    as soon as it is ready.
+    """
     rows = np.arange(len(shards))
-    width = int(shards.group.max(initial=-1)) + 1
+    group = np.where(shards.is_direct & (shards.summed_bytes > JOINED_BYTES), np.int32(-1), shards.group)
+    width = int(group.max(initial=-1)) + 1
     if width * (int(shards.strategy.max(initial=-1)) + 1) > _MOST_CELLS_PER_ROW * len(shards):
-        _, first, inverse = np.unique((shards.strategy, shards.group), axis=1, return_index=True, return_inverse=True)
-        return np.where(shards.group < 0, rows, first[inverse.ravel()])
-    keys = shards.strategy * np.int64(width) + shards.group
-    grouped = np.flatnonzero(shards.group >= 0)
+        _, first, inverse = np.unique((shards.strategy, group), axis=1, return_index=True, return_inverse=True)
+        return np.where(group < 0, rows, first[inverse.ravel()])
+    keys = shards.strategy * np.int64(width) + group
+    grouped = np.flatnonzero(group >= 0)
     head = np.empty(int(keys.max(initial=-1)) + 1, np.intp)
     head[keys[grouped[::-1]]] = grouped[::-1]  # the last assignment of a key stays: that of its first row
     rows[grouped] = head[keys[grouped]]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from autodist.carriers import JOINED_BYTES
 from autodist.graph import Role, Variable
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import Catalogue, Space, sample
@@ -106,7 +107,8 @@ def collectives(shards, domain):
     hosts = len(domain.replicas)
     groups = {}
     for number, shard in enumerate(shards):
-        groups.setdefault(shard["group"] if shard["group"] >= 0 else f"alone {number}", []).append(shard)
+        joins = shard["group"] >= 0 and not (shard["is_direct"] and shard["summed_bytes"] > JOINED_BYTES)
+        groups.setdefault(shard["group"] if joins else f"alone {number}", []).append(shard)
     for members in groups.values():
         seconds = 0.0
         for m in members:
@@ -195,7 +197,13 @@ def handling_s(shards, domain):
         joined_s = 4 * CALIBRATION.message_s
     else:
         joined_s = domain.state_messages * CALIBRATION.wake_s
-    return shared * (joined_s + tensors * CALIBRATION.tensor_s)
+    rings = {
+        shard["group"] if shard["group"] >= 0 else f"alone {number}"
+        for number, shard in enumerate(shards)
+        if shard["kind"] != SERVER and not shard["has_own_connections"]
+    }
+    carried = tensors + 2 * len(rings) * len(domain.replicas)
+    return shared * (joined_s + carried * CALIBRATION.tensor_s)
 
 
 @given(st.data())

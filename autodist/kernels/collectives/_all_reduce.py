@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from autodist import carriers
-from autodist.carriers import CollectivePlace, Communicator
+from autodist.carriers import JOINED_BYTES, CollectivePlace, Communicator
 from autodist.errors import CaptureError
 from autodist.graph import NodeList, itemsize, node_of
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
@@ -21,8 +21,6 @@ from autodist.kernels._synchronizers import given_to
 from autodist.kernels.collectives._bit_packing import from_words, num_words, to_words
 from autodist.strategies import AllReduceSynchronizer, Strategy, Synchronizer
 
-_JOINED_BYTES = 4 << 10
-"""The size up to which a tensor costs more as a message of its own than by waiting for others."""
 _BUFFER_BYTES = 16 << 10
 _NUMBERS = re.compile("b?float|u?int")
 
@@ -183,7 +181,7 @@ def _buffers(points: Iterable[SyncPoint]) -> Iterator[list[SyncPoint]]:
     for point in points:
         size = _size_bytes(point)
         is_urgent = point.variable is None and point.awaited  # other points may exist only later in the step
-        if size is None or size > _JOINED_BYTES or is_urgent:
+        if size is None or size > JOINED_BYTES or is_urgent:
             yield [point]
             continue
         if filled + size > _BUFFER_BYTES:
