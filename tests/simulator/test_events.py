@@ -173,7 +173,8 @@ def followed(shards, domain):
             last_s = max(following[number, link] / parts - at_once_s[link], 0)
             end_s = max(end_s, free_s[link] - at_once_s[link], updated_s[number] + last_s)
     all_s = (reading + pushing + following).sum(0).max()
-    return max(end_s, updated_s.max(initial=0), all_s) + handling_s(shards, domain)
+    called_s = domain.compute_s + calling_s(shards, domain)
+    return max(end_s, updated_s.max(initial=0), all_s, called_s) + handling_s(shards, domain)
 
 
 def busy_until(end_s, ready_s, sent_s):
@@ -187,23 +188,37 @@ def busy_until(end_s, ready_s, sent_s):
 
 
 def handling_s(shards, domain):
-    """Statistics and losses where hosts share cores: each is a message over AutoDist's library, one over others."""
+    """Statistics and losses where hosts share cores: each is a message over AutoDist's library, four over others."""
     shared = max(host.cores_shared_by for host in domain.spec.hosts)
     if shared == 1 or len(domain.replicas) == 1:
         return 0.0
     own = [s["has_own_connections"] if s["kind"] == SERVER else s["is_direct"] for s in shards]
     tensors = sum(not is_own and s["messages"] > 0 for s, is_own in zip(shards, own, strict=True))
     if any(shard["kind"] != SERVER and not shard["is_direct"] for shard in shards):
-        joined_s = 4 * CALIBRATION.message_s
+        joined_s = 4 * (ring_s(domain) if rings(shards) else CALIBRATION.message_s)
     else:
         joined_s = domain.state_messages * CALIBRATION.wake_s
-    rings = {
+    return shared * (joined_s + tensors * CALIBRATION.tensor_s)
+
+
+def calling_s(shards, domain):
+    """The processors' time for the rings of TensorFlow's collectives, where hosts share them."""
+    shared = max(host.cores_shared_by for host in domain.spec.hosts)
+    return shared * len(rings(shards)) * ring_s(domain) if shared > 1 else 0.0
+
+
+def rings(shards):
+    """The groups that TensorFlow's collectives carry."""
+    return {
         shard["group"] if shard["group"] >= 0 else f"alone {number}"
         for number, shard in enumerate(shards)
         if shard["kind"] != SERVER and not shard["has_own_connections"]
     }
-    carried = tensors + 2 * len(rings) * len(domain.replicas)
-    return shared * (joined_s + carried * CALIBRATION.tensor_s)
+
+
+def ring_s(domain):
+    """A host's calls for a ring, each as long as 2.4 tensors."""
+    return 2 * (len(domain.replicas) - 1) * 2.4 * CALIBRATION.tensor_s
 
 
 @given(st.data())

@@ -12,7 +12,7 @@ from autodist.simulator._base import Simulator, in_parts
 from autodist.simulator._message_table import Collected, Floats, Ints, ShardTable
 from autodist.simulator.features import LinkLoads, LinkSeconds, ServerLoads, groups, server_flows
 from autodist.simulator.formulas._calibration import Calibration
-from autodist.simulator.formulas._hosts_work import exchanged_s, handling_s, rebuilding_s, waiting_s
+from autodist.simulator.formulas._hosts_work import calling_s, exchanged_s, handling_s, rebuilding_s, waiting_s
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -72,6 +72,7 @@ class EventSimulator(Simulator):
         exchanged = exchanged_s(table, domain, count)
         busy = read_s + served.pushing.total + served.following.total + on_all_links.sum(0)
         steps: Floats = np.maximum(np.maximum(end, np.float32(alone_s) * factor) + wait, busy.max(0))
+        np.maximum(steps, np.float32(alone_s) + calling_s(table, domain, count, self.calibration), out=steps)
         steps += waiting_s(exchanged, overlap, table, domain, self.calibration) + handling_s(
             table, domain, count, self.calibration
         )

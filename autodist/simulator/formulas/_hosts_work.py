@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from autodist.simulator._message_table import Floats, ShardTable
     from autodist.simulator.formulas._calibration import Calibration
 
-_TENSORS_OF_CALL = 2
-"""How long a host's calls of a ring take, for each host around it, in times of tensors. With small groups on 8 and 16
-hosts that share two cores, a step took about 0.1 ms longer for each of the ring's hosts and each host on the cores."""
+_TENSORS_OF_CALL = 2.4
+"""The processors' time of a call of a ring, as a multiple of that of a tensor: 0.12 ms on 8 and 16 hosts."""
+_MEETINGS = 4
+"""So many times do hosts wait for statistics and losses in a step, if these are joined in buffers."""
 
 
 def exchanged_s(table: ShardTable, domain: Domain, count: int) -> Floats:
@@ -84,9 +85,9 @@ def handling_s(table: ShardTable, domain: Domain, count: int, calibration: Calib
     """Seconds of each strategy in which processors hand tensors to carriers, and join statistics and losses.
 
     Over AutoDist's own library each statistic is a message of its own, to the host that sums it and back; other
-    carriers join all in one buffer, and take time for each tensor. TensorFlow's collectives go around a ring of calls,
-    each of which takes its sender's and its receiver's time. A core is free for all that unless hosts share cores; then
-    one waits for another.
+    carriers join all in few buffers, and take time for each tensor. Horovod's buffers are messages; those of
+    TensorFlow's collectives go around a ring of calls. A core is free for that unless hosts share cores; then one waits
+    for another.
 
     Args:
         table: Shards.
@@ -101,15 +102,38 @@ def handling_s(table: ShardTable, domain: Domain, count: int, calibration: Calib
     joins = np.bincount(table.strategy, ~is_served & ~table.is_direct, count) > 0
     is_own = table.is_direct | (is_served & table.has_own_connections)
     tensors = np.bincount(table.strategy, ~is_own & (table.messages > 0), count)
-    joined_s = np.where(joins, 4 * calibration.message_s, calibration.wake_s * domain.state_messages)
-    carried = tensors + _TENSORS_OF_CALL * _calls(table, domain, count)
-    found: Floats = (shared * (joined_s + carried * calibration.tensor_s)).astype(np.float32)
+    of_meeting_s = np.where(_rings(table, count) > 0, _ring_s(domain, calibration), calibration.message_s)
+    joined_s = np.where(joins, _MEETINGS * of_meeting_s, calibration.wake_s * domain.state_messages)
+    found: Floats = (shared * (joined_s + tensors * calibration.tensor_s)).astype(np.float32)
     return found
 
 
-def _calls(table: ShardTable, domain: Domain, count: int) -> Floats:
-    """How many calls each host makes in each strategy's rings by TensorFlow's collectives, in one direction."""
+def calling_s(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> Floats:
+    """Seconds of each strategy in which processors make the calls of gradients' rings by TensorFlow's collectives.
+
+    They make them while they would wait for links otherwise; but where hosts share cores, no step takes less time than
+    that and the computation together.
+
+    Args:
+        table: Shards.
+        domain: The domain that they are for.
+        count: How many strategies there are.
+        calibration: The time of tensors.
+    """
+    shared = domain.spec.cores_shared_by
+    if shared == 1:
+        return np.zeros(count, np.float32)
+    found: Floats = (_rings(table, count) * (shared * _ring_s(domain, calibration))).astype(np.float32)
+    return found
+
+
+def _rings(table: ShardTable, count: int) -> Floats:
+    """In how many rings by TensorFlow's collectives gradients go in each strategy."""
     shards, _, first, _, _ = table.collected
     owners = shards.strategy[first][~shards.has_own_connections[first]]
-    found: Floats = np.bincount(owners, minlength=count).astype(np.float32) * len(domain.replicas)
-    return found
+    return np.bincount(owners, minlength=count).astype(np.float32)
+
+
+def _ring_s(domain: Domain, calibration: Calibration) -> float:
+    """The processors' time of a host for its calls of a ring, which goes around twice."""
+    return 2 * (len(domain.replicas) - 1) * _TENSORS_OF_CALL * calibration.tensor_s
