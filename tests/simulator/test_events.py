@@ -153,9 +153,8 @@ def followed(shards, domain):
         come_s = busy_s - at_once_s
         late = [come_s[link] for link in range(2 * hosts) if reading[number, link]]
         wait_s = max(wait_s, max(late, default=0.0) - domain.needed_s[number])
-    while_reading_s = max(busy_s.max() - wait_s, 0.0)
     while_sending_s = max(busy_until(domain.compute_s, domain.ready_s, pushing[:, k]) for k in range(2 * hosts))
-    busy = min(1.0, (while_reading_s + while_sending_s) / max(domain.compute_s, 1e-9))
+    busy = min(1.0, while_sending_s / max(domain.compute_s, 1e-9))
     slowed = 1 + CALIBRATION.contention * busy
     ready_s, end_s = domain.ready_s * slowed, domain.compute_s * slowed + wait_s
     free_s, updated_s = np.zeros(2 * hosts), np.zeros(len(domain.variables))

@@ -42,8 +42,8 @@ class Calibration:
         horovod_s: The additional wait of a collective over Horovod, half of its cycle on average.
         update_s_per_byte: The time of a server to apply an update, per byte of the value.
         step_s: The additional time of every step: sessions, feeds, Python.
-        contention: The fraction of the time in which a host's link is busy by which its computation takes longer,
-            because its processors copy messages; only the event simulation uses it.
+        contention: The fraction of the time in which gradients keep a host's link busy by which its computation takes
+            longer, because its processors copy and sum them; only the event simulation uses it.
         computation: The computation's time as a multiple of its profile's.
         servers: The time of bytes to and from servers as a multiple of the time that links need.
         tcp: The same for bytes of collectives over AutoDist's own library.
@@ -60,7 +60,7 @@ class Calibration:
     horovod_s: float = 2e-4
     update_s_per_byte: float = 4e-10
     step_s: float = 3e-4
-    contention: float = 0.5
+    contention: float = 0.6
     computation: float = 1.0
     servers: float = 1.06
     tcp: float = 1.12

@@ -37,8 +37,9 @@ class EventSimulator(Simulator):
     gets. Values with copies on workers are not fetched: they are sent after their updates, on links that gradients
     leave free; the first part of a variable on a server is sent while others are still to be updated. The step ends
     with the last update, or the last such value. A host's computation takes longer by a fraction of the time in which
-    its link is busy meanwhile, by its waits for activations of tiled variables, and by the time in which it computes
-    gradients from factors and joins statistics of the batch.
+    gradients keep its link busy meanwhile, by its waits for activations of tiled variables, and by the time in which it
+    computes gradients from factors and joins statistics of the batch. Where hosts share cores, no step is shorter than
+    the computation and the calls of TensorFlow's collectives.
 
     All strategies are followed at once, variable by variable in the order in which messages go: on one link, the n-th
     message of those that come at times r_i and take s_i ends at S_n + max(r_i - S_(i-1)) over i up to n, where S are
@@ -65,7 +66,7 @@ class EventSimulator(Simulator):
         computation = np.float32(self.calibration.computation)
         ready_s, alone_s = domain.ready_s * computation, domain.compute_s * float(computation)
         wait = _longest_wait_s(served.reading, domain.needed_s * computation, at_once_s)
-        overlap = _overlap_s(served, on_all_links, ready_s, alone_s) + np.maximum(read_s.max(0) - wait, 0)
+        overlap = _overlap_s(served, on_all_links, ready_s, alone_s)
         shared = np.minimum(overlap / np.float32(max(alone_s, _SHORT_S)), np.float32(1))
         factor = 1 + shared * np.float32(self.calibration.contention)
         end = _last_end_s(served, on_all_links, np.outer(ready_s, factor), at_once_s)
