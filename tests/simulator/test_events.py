@@ -187,7 +187,7 @@ def busy_until(end_s, ready_s, sent_s):
 
 
 def handling_s(shards, domain):
-    """Statistics and losses where hosts share cores: each is a message over AutoDist's library, four over others."""
+    """Statistics and losses where hosts share cores: each is a message over AutoDist's library, others join them."""
     shared = max(host.cores_shared_by for host in domain.spec.hosts)
     if shared == 1 or len(domain.replicas) == 1:
         return 0.0
@@ -273,6 +273,44 @@ def test_only_what_is_sent_during_the_computation_slows_it_down(ready):
     busy, calm = (EventSimulator(Calibration(contention=share)).predict([strategy], domain)[0] for share in (0.5, 0.0))
     assert calm > 20 * domain.compute_s
     assert float(busy - calm) == pytest.approx(0.5 * (1 - ready) * ready * domain.compute_s, abs=1e-6)
+
+
+def test_values_that_arrive_during_the_computation_do_not_slow_it_down():
+    g = graph(variable("w", (4096, 4096)))
+    spec = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=1.0) for name in "ab"))
+    domain = Domain.of(g, spec, batch_size=2, profile=Profile(2.0, {"w": 1.9}, {"w": 2.0}, batch_size=2))
+    strategy = PSLoadBalancing().build(g, domain.spec)
+    busy, calm = (EventSimulator(Calibration(contention=share)).predict([strategy], domain)[0] for share in (0.5, 0.0))
+    assert busy == calm
+
+
+def test_only_over_rings_do_gradients_wait_for_their_group():
+    """The first gradient is ready long before the last one, and its bytes take as long as the computation."""
+    g = graph(*(variable(f"w{n}", (1024, 1024), order=n) for n in range(2)))
+    spec = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.1) for name in "ab"))
+    profile = Profile(1.0, {"w0": 0.0, "w1": 0.0}, {"w0": 0.1, "w1": 1.0}, batch_size=2)
+    domain = Domain.of(g, spec, batch_size=2, profile=profile)
+    for carrier, waits in (("tcp", False), ("horovod", True), ("collective", True)):
+        strategies = [AllReduce(size, carrier, chunk_bytes=1 << 30).build(g, domain.spec) for size in (2, 1)]
+        together, alone = EventSimulator(Calibration(contention=0)).predict(strategies, domain)
+        assert together - alone > 0.4 * domain.compute_s if waits else together == alone, carrier
+
+
+def test_calls_of_rings_take_processors_that_hosts_share():
+    """Many small rings over fast links: processors are the limit, unless each host has its own."""
+    g = graph(*(variable(f"w{n}", (64, 64), order=n) for n in range(50)))
+    ready = {f"w{n}": 0.5 for n in range(50)}
+    times = {}
+    for shared in (1, 8):
+        hosts = tuple(Host(f"h{n}", f"h{n}", bandwidth_gbps=10.0, cores_shared_by=shared) for n in range(8))
+        domain = Domain.of(g, ResourceSpec(hosts), profile=Profile(0.5, ready, ready, batch_size=128), floor_s=0.5)
+        strategies = [
+            AllReduce(chunk_size=1, communicator=name).build(g, domain.spec) for name in ("collective", "horovod")
+        ]
+        times[shared] = EventSimulator().predict(strategies, domain)
+    assert times[1][0] == pytest.approx(times[1][1], rel=0.1)
+    calls = 50 * 2 * 7 * 8
+    assert times[8][0] - times[8][1] > calls * 2 * Calibration().tensor_s - 0.1
 
 
 def test_a_token_bucket_passes_at_once_what_it_holds():

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from autodist.error_text import said_by
 from autodist.kernels import Question
 from autodist.transport import refuse, withdraw
 
@@ -50,6 +51,5 @@ class QuestionServer:
                 if self._stopping:
                     return
                 _LOG.debug("the question `%s` of worker %d: %s", self._question.name, self._asker, error)
-                words = str(error).partition("\n")[0]
-                if not refuse(self._question.name, self._question.answers, self._asker, words):
+                if not refuse(self._question.name, self._question.answers, self._asker, said_by(error)):
                     return

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from autodist.coordination import Worker, sockets_to_all
+from autodist.error_text import said_by
 from autodist.errors import TimedOut, WorkerFailed
 from autodist.runtime.data import aligned_empty
 
@@ -128,7 +129,7 @@ class _RemoteValues:
                 raise KeyError(container)
             values = [np.ascontiguousarray(value) for _, value in read(names)]
         except Exception as error:  # the session is gone, or never had them: the asking worker must know
-            why = "it has left the scope" if isinstance(error, KeyError) else str(error).partition("\n")[0]
+            why = "it has left the scope" if isinstance(error, KeyError) else said_by(error)
             _send_message(connection, {"error": why})
             return
         _send_message(connection, {"sizes": [value.nbytes for value in values]})

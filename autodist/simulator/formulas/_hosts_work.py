@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TENSORS_OF_CALL = 2.4
 """The processors' time of a call of a ring, as a multiple of that of a tensor: 0.12 ms on 8 and 16 hosts."""
 _MEETINGS = 4
-"""So many times do hosts wait for statistics and losses in a step, if these are joined in buffers."""
+"""How many times a step waits for statistics and losses that are joined in buffers."""
 
 
 def exchanged_s(table: ShardTable, domain: Domain, count: int) -> Floats:
@@ -111,8 +111,8 @@ def handling_s(table: ShardTable, domain: Domain, count: int, calibration: Calib
 def calling_s(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> Floats:
     """Seconds of each strategy in which processors make the calls of gradients' rings by TensorFlow's collectives.
 
-    They make them while they would wait for links otherwise; but where hosts share cores, no step takes less time than
-    that and the computation together.
+    They make calls while the step waits for links. But where hosts share cores, a step takes at least as long as these
+    calls and the computation together.
 
     Args:
         table: Shards.
