@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 from autodist.doctor._cluster_agents import ClusterAgents, ReachedHost
 from autodist.errors import AutoDistError
 
-_WARM_UP_S, _MEASURE_S = 0.3, 1.0
+_WARM_UP_S, _MEASURE_S, _TIMES = 0.3, 0.7, 2
 _LATENCY_ROUNDS = 101
 _TRAINS, _TRAIN_S = 3, 0.3
 _TIMEOUT_S = 40.0
-_ALIKE = 0.8
 
 T = TypeVar("T")
 
@@ -75,7 +74,7 @@ async def measure_links(cluster_agents: ClusterAgents, note: Callable[[str], Non
     num_pairs = sum(map(len, rounds))
     if not num_pairs:
         return ()
-    duration_s = len(rounds) * 2 * (_WARM_UP_S + _MEASURE_S + _TRAINS * _TRAIN_S)
+    duration_s = len(rounds) * 2 * (_TIMES * (_WARM_UP_S + _MEASURE_S) + _TRAINS * _TRAIN_S)
     note(f"measuring {num_pairs} link{'s' if num_pairs > 1 else ''}, about {duration_s:.0f} s")
     found: list[MeasuredLink] = []
     for pairs in rounds:
@@ -89,12 +88,11 @@ async def _measured(first: ReachedHost, second: ReachedHost, token: str) -> Meas
     try:
         latency_ms = await _ask("probe.latency", first, second, token, rounds=_LATENCY_ROUNDS)
         window = {"warm_up_s": _WARM_UP_S, "measure_s": _MEASURE_S}
-        there = await _ask("probe.bandwidth", first, second, token, **window)
-        back = await _ask("probe.bandwidth", second, first, token, **window)
-        # A link is mostly as fast both ways: where it does not look so, one of the machines had other work.
-        if there < _ALIKE * back:
+        there = back = 0.0
+        # Other work on a machine, or on the network, makes a link look slower than it is, never faster. Time passes
+        # between two measurements of a direction, so that work of a moment does not spoil both.
+        for _ in range(_TIMES):
             there = max(there, await _ask("probe.bandwidth", first, second, token, **window))
-        elif back < _ALIKE * there:
             back = max(back, await _ask("probe.bandwidth", second, first, token, **window))
         there_kb = await _burst_kb(first, second, token, there)
         back_kb = await _burst_kb(second, first, token, back)
