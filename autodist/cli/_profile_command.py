@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +25,7 @@ from autodist.cli.options import (
     script_argument,
     seconds_option,
     silent_launcher,
-    write_output,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -93,13 +94,15 @@ def profile(
     run_dir = job.run_dir or new_directory("profile")
     with kept_as_run("profile", job.words, run_dir):
         done = run_profile(replace(job, run_dir=run_dir), launcher, order, ProfileCache.of_user(), console.notice)
-    if target is not None:
-        write_output(target, done.profile.to_json() + "\n")
-    _show(done, out, show_all, as_json)
+    if target is None:
+        _show(done, None, show_all, as_json)
+        return 0
+    with written(target, done.profile.to_json() + "\n") as saved:
+        _show(done, saved, show_all, as_json)
     return 0
 
 
-def _show(done: ProfiledStep, out: str | None, show_all: bool, as_json: bool) -> None:
+def _show(done: ProfiledStep, out: Path | None, show_all: bool, as_json: bool) -> None:
     from autodist.report import output_console, show_profile
     from autodist.simulator import Profile
 

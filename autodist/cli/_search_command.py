@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,17 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from autodist.cli._batch_sizes import (
-    BatchSearch,
-    batch_json,
     batch_option,
     by_batch,
     fastest_batch,
-    show_batches,
 )
+from autodist.cli._found_strategy import show_found
 from autodist.cli._plan_options import PLAN_OPTIONS, plan_options
-from autodist.cli._search_table import rows_of
 from autodist.cli._search_watcher import Watcher, next_command
-from autodist.cli._trials_command import store_option, trial_json
+from autodist.cli._trials_command import store_option
 from autodist.cli.options import (
     JOB_SECTIONS,
     ClusterOptions,
@@ -34,6 +30,7 @@ from autodist.cli.options import (
     Number,
     ScriptCommand,
     ScriptWords,
+    bill_for,
     check_output,
     cluster_options,
     debug_option,
@@ -47,14 +44,13 @@ from autodist.cli.options import (
     seconds_option,
     silent_launcher,
     utility_option,
-    write_output,
+    written,
 )
 from autodist.errors import AutoDistError, SearchFailed, UsageError
 from autodist.wording import counted
 
 if TYPE_CHECKING:
     from autodist.launch import Job
-    from autodist.search import Bill, Verdict
     from autodist.tuning import SearchRequest, SearchResult
 
 _SCHEMA_VERSION = 1
@@ -223,7 +219,6 @@ def search(
     graph that a run has kept, or the run's directory.
     """
     from autodist.cli._simulate_only import OfflineCommand
-    from autodist.search import Bill
 
     target = check_output(out, ".json")
     scripts = by_batch(script, batches)
@@ -246,9 +241,9 @@ def search(
     found = fastest_batch(scripts, searched)
     best = found[0]
     path = target or run_dir / "best.json"
-    write_output(path, best.result.best.strategy.to_json())
-    bill = Bill(job.spec, best.result.batch_size, examples)
-    _show(found, bill, path, as_json, next_command(best.script, cluster, path))
+    bill = bill_for(job.spec, best.result.batch_size, examples)
+    with written(path, best.result.best.strategy.to_json(), _kept_in(request.store, best.result.study)) as saved:
+        show_found(found, bill, saved, as_json, next_command(best.script, cluster, path))
     return 0
 
 
@@ -353,47 +348,5 @@ def _repetition(trial: int, study: int | None, store: Path, again: Callable[[Pat
     return f"repeat it with all that the workers say:\n{shlex.join(save)}\n{again(path)}"
 
 
-def _show(found: Sequence[BatchSearch], bill: Bill, path: Path, as_json: bool, command: str) -> None:
-    from autodist.report import output_console, show_trials
-
-    result = found[0].result
-    if as_json:
-        click.echo(json.dumps(_json(result, bill, path, command) | batch_json(found), indent=2))
-        return
-    show_batches(found)
-    reference = result.fastest_baseline
-    reference_s = None if reference is None or reference.trial is None else reference.trial.step_s
-    show_trials(rows_of(result.best, result.baselines, bill), reference_s, unit=bill.unit)
-    console = output_console()
-    console.print(result.verdict.text)
-    if result.drift >= _TOLD_DRIFT:
-        console.print(f"the machines' speed changed by {result.drift:.0%} meanwhile, by what a reference strategy took")
-    trials = counted(len(result.trials), "trial")
-    console.print(f"{trials} in {result.duration_s:.0f} s, kept as study {result.study} in the store")
-    console.print(f"saved {path}")
-    console.print(f"next: {command}")
-
-
-def _verdict_json(verdict: Verdict) -> dict[str, Any]:
-    rivals = [{"number": trial.number} | asdict(found) for trial, found in verdict.rivals]
-    known = {"is_confirmed": verdict.is_confirmed, "is_sure": verdict.is_sure, "text": verdict.text}
-    return known | {"rivals": [{k: v if math.isfinite(v) else None for k, v in row.items()} for row in rivals]}
-
-
-def _json(result: SearchResult, bill: Bill, path: Path, command: str) -> dict[str, Any]:
-    return {
-        "schema_version": _SCHEMA_VERSION,
-        "best": trial_json(result.best, bill),
-        "verdict": _verdict_json(result.verdict),
-        "baselines": [
-            {"name": b.name, "why_not": b.why_not or None, "trial": b.trial and trial_json(b.trial, bill)}
-            for b in result.baselines
-        ],
-        "drift": round(result.drift, 4),
-        "trials": len(result.trials),
-        "study": result.study,
-        "duration_s": round(result.duration_s, 1),
-        "starts": result.starts,
-        "saved": str(path),
-        "next": command,
-    }
+def _kept_in(store: Path, study: int) -> str:
+    return f"the search is kept: `autodist best --study {study} --store {store} --out FILE` writes it elsewhere"

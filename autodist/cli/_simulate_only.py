@@ -18,13 +18,14 @@ from autodist.cli.options import (
     JobOptions,
     ScriptWords,
     SubjectOptions,
+    bill_for,
     find_subject,
     kept_as_run,
     new_directory,
     resolve_spec,
     silent_launcher,
     typed_options,
-    write_output,
+    written,
 )
 from autodist.errors import UsageError
 from autodist.wording import counted
@@ -110,10 +111,11 @@ class OfflineCommand:
         finally:
             watcher.console.close()
         path = self.out or directory / "best.json"
-        write_output(path, result.ranking.best.strategy.to_json())
         smaller = self._save_smaller(result, directory / f"{path.stem}-cluster.json")
-        content = _Content(result, self.examples, path, smaller, self._next(path, smaller))
-        click.echo(content.to_json()) if self.as_json else content.show()
+        bill = bill_for(result.domain.spec, result.domain.batch_size, self.examples)
+        with written(path, result.ranking.best.strategy.to_json()) as saved:
+            content = _Content(result, bill, saved, smaller, self._next(path, smaller))
+            click.echo(content.to_json()) if self.as_json else content.show()
         return 0
 
     @staticmethod
@@ -182,16 +184,10 @@ class _Content:
     """The parts of a result that are shown."""
 
     result: OfflineResult
-    examples: int | None
-    path: Path
+    bill: Bill
+    saved: Path | None
     smaller: Path | None
     next: str
-
-    @property
-    def bill(self) -> Bill:
-        from autodist.search import Bill
-
-        return Bill(self.result.domain.spec, self.result.domain.batch_size, self.examples)
 
     def show(self) -> None:
         """Print a table with notes."""
@@ -234,8 +230,9 @@ class _Content:
         yield f"{counted(scored, 'proposal')} of {result.wanted:,} scored in {result.duration_s:.1f} s{more}"
         if self.smaller is not None:
             yield f"the best uses only {', '.join(hosts_of(result.ranking.best.strategy))}: saved {self.smaller}"
-        yield f"saved {self.path}"
-        yield f"next: {self.next}"
+        if self.saved is not None:
+            yield f"saved {self.saved}"
+            yield f"next: {self.next}"
 
     def to_json(self) -> str:
         """The result as JSON, for programs."""
@@ -252,9 +249,9 @@ class _Content:
             "why_not": dict(result.why_not),
             "proposals": result.ranking.scored,
             "duration_s": round(result.duration_s, 1),
-            "saved": str(self.path),
+            "saved": self.saved and str(self.saved),
             "cluster": None if self.smaller is None else str(self.smaller),
-            "next": self.next,
+            "next": self.saved and self.next,
         }
         return json.dumps(content, indent=2)
 

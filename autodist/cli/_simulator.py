@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from autodist.cli._help import WholeGroup
 from autodist.cli._trials_command import open_store, store_option, the_study
-from autodist.cli.options import Number, check_output, debug_option
+from autodist.cli.options import Number, check_output, debug_option, make_directory_of
 from autodist.errors import SimulatorError, UsageError
 from autodist.wording import counted
 
@@ -141,11 +141,12 @@ def fit(store: str, name: str, source: str | None, out: str) -> None:
     sets = _sets(store, 2)
     made.fit([data.measured for data in sets])
     assert target is not None, "it has a default"
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_directory_of(target)
     save_simulator(made, target)
     trials = sum(len(data.measured) for data in sets)
-    learned = f"{counted(trials, 'strategy', 'strategies')} of {counted(len(sets), 'graph')}"
-    sys.stderr.write(f"{made.name}: learned from {learned} on clusters\n")
+    graphs, clusters = len({data.graph for data in sets}), len({data.spec for data in sets})
+    learned = f"{counted(trials, 'strategy', 'strategies')} of {counted(graphs, 'graph')}"
+    sys.stderr.write(f"{made.name}: learned from {learned} on {counted(clusters, 'cluster')}\n")
     click.echo(f"saved {out}")
 
 

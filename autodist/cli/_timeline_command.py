@@ -25,7 +25,7 @@ from autodist.cli.options import (
     script_argument,
     seconds_option,
     silent_launcher,
-    write_output,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -99,12 +99,12 @@ def timeline(
             replace(job, run_dir=run_dir), launcher, choose, TrialSchedule(warm_up, iterations, longest)
         )
     path = target or run_dir / "timeline.json"
-    write_output(path, json.dumps(to_chrome(done.timeline)))
-    _show(done, strategy, path, as_json)
+    with written(path, json.dumps(to_chrome(done.timeline))) as saved:
+        _show(done, strategy, saved, as_json)
     return 0
 
 
-def _show(done: TracedStep, strategy: str, path: Path, as_json: bool) -> None:
+def _show(done: TracedStep, strategy: str, saved: Path | None, as_json: bool) -> None:
     from autodist.report import output_console, show_timeline
     from autodist.timeline import summarize
 
@@ -114,9 +114,10 @@ def _show(done: TracedStep, strategy: str, path: Path, as_json: bool) -> None:
     if as_json:
         rows = [asdict(worker) for worker in workers]
         content = {"schema_version": _SCHEMA_VERSION, "strategy": name, "step_s": done.step_s}
-        click.echo(json.dumps(content | {"workers": rows, "saved": str(path)}, indent=2))
+        click.echo(json.dumps(content | {"workers": rows, "saved": saved and str(saved)}, indent=2))
         return
     show_timeline(workers, done.step_s)
     console = output_console()
     console.print(f"strategy: {name}", soft_wrap=True)
-    console.print(f"saved {path}: open it in https://ui.perfetto.dev", soft_wrap=True)
+    if saved is not None:
+        console.print(f"saved {saved}: open it in https://ui.perfetto.dev", soft_wrap=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from autodist.cli.options import bill_of, check_output, debug_option, examples_option
+from autodist.cli.options import bill_of, check_output, debug_option, examples_option, make_directory_of
 from autodist.errors import UsageError
 from autodist.installation import trials_file
 from autodist.wording import counted
@@ -129,8 +129,11 @@ def _import(store: str, sources: tuple[str, ...]) -> None:
     if not found:
         raise UsageError(f"there are no searches in {', '.join(sources)}")
     with TrialStore(store) as opened:
+        before = {study.id: len(opened.trials(study)) for study in opened.studies()}
         for study in add_studies(opened, found):
-            click.echo(f"study {study.id}: {study.label}, {counted(len(opened.trials(study)), 'trial')}")
+            there = len(opened.trials(study))
+            new = f"{there - before.get(study.id, 0):,} of them new" if there else "none new"
+            click.echo(f"study {study.id}: {study.label}, {counted(there, 'trial')}, {new}")
 
 
 def _print_csv(trials: list[Trial]) -> None:
@@ -147,7 +150,7 @@ def _print_csv(trials: list[Trial]) -> None:
 def _export(store: TrialStore, number: int | None, target: Path) -> None:
     from autodist.search import export_studies
 
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_directory_of(target, "give another file by `--export`")
     chosen = store.studies() if number is None else [the_study(store, number)]
     export_studies(store, chosen, target)
     click.echo(f"saved {counted(len(chosen), 'search', 'searches')} in {target}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -105,20 +105,24 @@ class Verdict:
             return f"the best is {_lead(*known[0])}"
         if undecided := [rival for rival in self.rivals if not rival[1].is_decided]:
             one, found = undecided[0]
-            longer = f"{_percent(-found.share)} less time" if found.share < 0 else f"{_percent(found.share)} longer"
-            takes = f"{_name(one)} takes {longer} ({_interval(found)})"
+            around = _interval(found, _time)
+            takes = f"{_name(one)} takes {_time(found.share)} ({around})"
             return f"nothing is surely faster than {_name(self.best)}: {takes}; of equals what users know is taken"
         return f"the best is {_lead(*self.rivals[0])}" if self.rivals else "there was nothing to compare the best with"
 
 
 def _lead(rival: Trial, found: Difference) -> str:
-    return f"{_percent(found.share)} faster than {_name(rival)} ({_interval(found)})"
+    return f"{_percent(found.share)} faster than {_name(rival)} ({_interval(found, _percent)})"
 
 
-def _interval(found: Difference) -> str:
+def _interval(found: Difference, told: Callable[[float], str]) -> str:
     if found.rounds == 1:
         return "one round, which says little"
-    return f"95 of 100 times {_percent(found.low)} to {_percent(found.high)}, {found.rounds} rounds"
+    return f"95 of 100 times {told(found.low)} to {told(found.high)}, {found.rounds} rounds"
+
+
+def _time(share: float) -> str:
+    return f"{_percent(-share)} less time" if share < 0 else f"{_percent(share)} more time"
 
 
 def _name(trial: Trial) -> str:

@@ -63,3 +63,20 @@ def test_without_prices_there_are_no_costs(inside, store):
     refused = inside("best", "--utility", "cost")
     assert refused.returncode == 2
     assert "there is no price for `a`, `b`" in refused.stderr
+    for command in ("trials", "best"):
+        told = inside(command, "--examples", "50").stderr
+        assert "warning: `--examples` shows no cost: there is no price for `a`, `b`" in " ".join(told.split())
+
+
+def test_an_export_that_can_not_be_written_is_refused(inside, store):
+    store(1.0)
+    refused = inside("trials", "--export", "/proc/none/trials.zip")
+    assert refused.returncode == 2
+    assert "`/proc/none/trials.zip` can't be written: No such file or directory" in refused.stderr
+    assert "`--export`" in refused.stderr
+
+
+def test_an_import_says_what_was_new(inside, store):
+    store(1.0)
+    imported = [inside("trials", "--store", "other.db", "--import", "runs/trials.db").stdout for _ in range(2)]
+    assert imported == ["study 1: train.py, 3 trials, 3 of them new\n", "study 1: train.py, 3 trials, 0 of them new\n"]

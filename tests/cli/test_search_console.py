@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autodist.cli._search_table import rows_of
+from autodist.cli._found_strategy import rows_of
 from autodist.cli._search_watcher import Watcher
 from autodist.report import SearchConsole, SearchProgress, TrialRow, show_trials
 from autodist.search import Bill, Measurement, Trial

@@ -59,7 +59,7 @@ def test_what_was_learned_is_kept_and_goes_on(store, capsys):
     shown = capsys.readouterr()
     assert shown.out == "saved forest.npz\n"
     assert "learned from" in shown.err
-    assert "of 2 graphs on clusters" in shown.err
+    assert "of 1 graph on 2 clusters" in shown.err
     first = load_simulator("forest.npz")
     assert isinstance(first, ForestSimulator)
     assert main(["simulator", "fit", "--from", "forest.npz", "--out", "more.npz"]) == 0

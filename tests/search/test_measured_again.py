@@ -17,6 +17,8 @@ from autodist.search import (
     Space,
     Trial,
     TrialStore,
+    Verdict,
+    difference,
     run_off,
     with_measurement,
 )
@@ -148,7 +150,20 @@ def test_the_lead_is_measured_until_it_is_sure_and_of_equals_what_users_know_is_
     else:
         assert verdict.text.startswith("nothing is surely faster than PSLoadBalancing: trial 5 takes ")
         assert verdict.text.endswith("; of equals what users know is taken")
-        assert re.search(r": trial \d+ takes \d+ % (longer|less time) \(95 of 100 times", verdict.text)
+        assert re.search(r": trial \d+ takes \d+ % (more|less) time \(95 of 100 times", verdict.text)
+
+
+def test_each_end_of_an_interval_says_whether_that_is_more_or_less_time():
+    def trial(number, *steps_s):
+        again = tuple(Measurement((step_s,), round=place) for place, step_s in enumerate(steps_s, 1))
+        return Trial(number, None, Measurement((1.0,)), "local", None, again)
+
+    best, rival = trial(0, 1.0, 1.0, 1.0), trial(1, 1.4, 0.75, 0.6)
+    found = difference(rival, best)
+    assert found.low < found.share < 0 < found.high
+    low, high = (f"{100 * abs(share):.0f} %" for share in (found.low, found.high))
+    told = f"takes {-100 * found.share:.0f} % less time (95 of 100 times {low} less time to {high} more time, 3 rounds)"
+    assert told in Verdict(best, True, ((rival, found),)).text
 
 
 def test_what_was_not_measured_again_is_told_to_be_lucky(space):

@@ -1,7 +1,7 @@
 """Options and arguments that several commands have, and what comes of them."""
 
 from autodist.cli.options._cluster_options import DEFAULT_SPEC, ClusterOptions, cluster_options, resolve_spec
-from autodist.cli.options._cost import bill_of, examples_option, utility_for, utility_option
+from autodist.cli.options._cost import bill_for, bill_of, examples_option, utility_for, utility_option
 from autodist.cli.options._job import (
     JOB_SECTIONS,
     OPTIONS_OF_MACHINES,
@@ -14,7 +14,7 @@ from autodist.cli.options._job import (
 from autodist.cli.options._launcher import kept_as_run, new_directory, silent_launcher
 from autodist.cli.options._number import Number
 from autodist.cli.options._options import NamesOption, RanksType, debug_option, is_debugging, typed_options
-from autodist.cli.options._output_files import check_output, write_output
+from autodist.cli.options._output_files import check_output, make_directory_of, write_output, written
 from autodist.cli.options._script import ScriptWords, script_argument
 from autodist.cli.options._sections import ScriptCommand
 from autodist.cli.options._subject import Subject, SubjectOptions, find_subject, run_meant, subject_options
@@ -32,6 +32,7 @@ __all__ = [
     "ScriptWords",
     "Subject",
     "SubjectOptions",
+    "bill_for",
     "bill_of",
     "check_output",
     "cluster_options",
@@ -41,6 +42,7 @@ __all__ = [
     "is_debugging",
     "job_options",
     "kept_as_run",
+    "make_directory_of",
     "new_directory",
     "permission_options",
     "resolve_spec",
@@ -54,4 +56,5 @@ __all__ = [
     "utility_for",
     "utility_option",
     "write_output",
+    "written",
 ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from autodist.resource_spec import ResourceSpec
     from autodist.search import Bill, Study, Utility
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -33,12 +34,23 @@ def utility_option(command: _Command) -> _Command:
     )(command)
 
 
+def bill_for(spec: ResourceSpec, batch_size: int, examples: int | None) -> Bill:
+    """Return what training costs on a cluster; says where ``--examples`` shows nothing, because prices are missing."""
+    from autodist.report import show_warning
+    from autodist.search import Bill
+
+    unknown = [f"`{host.name}`" for host in spec.hosts if host.price_per_hour is None]
+    if examples is not None and unknown:
+        hint = "give each node a `price_per_hour` in the spec, or `defaults` one for all"
+        show_warning(f"`--examples` shows no cost: there is no price for {', '.join(unknown)}", hint)
+    return Bill(spec, batch_size, examples)
+
+
 def bill_of(study: Study, examples: int | None) -> Bill:
     """Return what training costs on the cluster of a study."""
     from autodist.resource_spec import ResourceSpec
-    from autodist.search import Bill
 
-    return Bill(ResourceSpec.from_json(study.spec), study.batch_size, examples)
+    return bill_for(ResourceSpec.from_json(study.spec), study.batch_size, examples)
 
 
 def utility_for(name: str, study: Study) -> Utility:

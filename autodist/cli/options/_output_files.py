@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from autodist.errors import UsageError
+
+_ANOTHER = "give another file by `--out`"
 
 
 def check_output(out: str | None, suffix: str, option: str = "--out") -> Path | None:
@@ -37,7 +41,17 @@ def check_output(out: str | None, suffix: str, option: str = "--out") -> Path | 
     return path
 
 
-def write_output(path: Path, text: str) -> None:
+def make_directory_of(path: Path, hint: str = _ANOTHER) -> None:
+    """Make the directories that a file needs.
+
+    Raises:
+        UsageError: That is not possible.
+    """
+    with _told(path, hint):
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def write_output(path: Path, text: str, hint: str = _ANOTHER) -> None:
     """Write a file as a whole, with the directories that it needs.
 
     Raises:
@@ -45,9 +59,34 @@ def write_output(path: Path, text: str) -> None:
     """
     from autodist.documents import whole_file
 
+    make_directory_of(path, hint)
+    with _told(path, hint), whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def written(path: Path, text: str, hint: str = _ANOTHER) -> Iterator[Path | None]:
+    """Write a file, and let the rest of a long work's result be shown before an error of that ends the command.
+
+    Yields:
+        The path; None if the file can't be written, as where a disk has become full meanwhile.
+
+    Raises:
+        UsageError: The file can't be written; after what is done in the context.
+    """
+    failure = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_output(path, text, hint)
+    except UsageError as error:
+        failure = error
+    yield path if failure is None else None
+    if failure is not None:
+        raise failure
+
+
+@contextlib.contextmanager
+def _told(path: Path, hint: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise UsageError(f"`{path}` can't be written: {error.strerror}", hint="give another file by `--out`") from error
+        raise UsageError(f"`{path}` can't be written: {error.strerror}", hint=hint) from error

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import shlex
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -360,7 +361,8 @@ class TrialStore:
             hint = "another search writes into it: end that one, or give another file" if is_locked else None
             raise StoreError(f"the trial store `{self.path}` can't be used: {error}", hint=hint) from error
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
-            hint = "what can be read of it: `sqlite3 FILE .recover`; meanwhile give another file, by `--store FILE`"
+            readable = f"what can be read of it: `sqlite3 {shlex.quote(str(self.path))} .recover`"
+            hint = f"{readable}; meanwhile give another file, by `--store FILE`"
             raise StoreError(f"the trial store `{self.path}` is damaged: {error}", hint=hint) from error
         except OSError as error:
             raise StoreError(f"the trial store `{self.path}` can't be made: {error.strerror}") from error
