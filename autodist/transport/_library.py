@@ -15,7 +15,7 @@ _NAME = "_collectives*.so"
 KEY_BYTES = 32
 OP_PREFIX = "Autodist"
 """The begin of the names of the library's operations."""
-_VERSION = 2
+_VERSION = 3
 """The version of the library's functions and operations, as in native/ops.cc; the two are installed together."""
 _MOST_WORDS = 4 << 10  # as in native/operation.cc
 

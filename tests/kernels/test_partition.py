@@ -85,6 +85,9 @@ class Model:
     def predicted(self, w, x):
         if self.kind == "dense":
             return x @ w
+        if self.kind == "positions":  # of rows that are the same for all examples, each replica has a part of a sum
+            at = tf.range(tf.shape(x)[-1])
+            return tf.nn.embedding_lookup(w, at) * tf.cast(x, "float32")[..., None]
         rows = tf.gather(tf.convert_to_tensor(w), x) if self.kind == "embedding" else tf.nn.embedding_lookup(w, x)
         return tf.reduce_sum(rows @ tf.transpose(w), axis=-1, keepdims=True) if self.kind == "tied" else rows
 
@@ -143,7 +146,13 @@ OPTIMIZERS = {
     "v1_adadelta": lambda: V1.AdadeltaOptimizer(0.5),
     "v1_ftrl": lambda: V1.FtrlOptimizer(0.1, l1_regularization_strength=0.01),
 }
-KINDS = ("dense", "embedding", "lookup", "tied")
+KINDS = ("dense", "embedding", "lookup", "tied", "positions")
+
+
+@pytest.mark.parametrize("optimizer", ["amsgrad", "momentum", "centered"])
+def test_rows_that_are_the_same_for_all_examples_are_summed(optimizer):
+    """Adam squares their gradients: of replicas' parts, strung together, it would square each."""
+    check(Model("positions", OPTIMIZERS[optimizer]()), [3, 2], Cut({"w": (2, 1)}))
 
 
 @settings(max_examples=5, deadline=None)

@@ -90,9 +90,14 @@ def gathers(rank, count):
     feeds = {"none": np.zeros((0, 2), np.float32), "rows": np.full((70_000 * rank, 3), rank, np.int32)}
     feeds["bools"] = np.array([rank % 2 == 0])
     feeds["floats"] = values(rank, 40_000 * rank, "float32")
-    none, rows, bools, floats = run([("AutodistAllGather", name, {}) for name in feeds], feeds)
+    feeds["without_elements"] = np.zeros((3 * rank, 0, 5), np.float32)
+    feeds["nothing"] = np.zeros((0, 0), np.float32)
+    gathered = run([("AutodistAllGather", name, {}) for name in feeds], feeds)
+    none, rows, bools, floats, without_elements, nothing = gathered
     np.testing.assert_array_equal(floats, np.concatenate([values(r, 40_000 * r, "float32") for r in range(count)]))
     assert none.shape == (0, 2)
+    assert without_elements.shape == (3 * sum(range(count)), 0, 5)
+    assert nothing.shape == (0, 0)
     np.testing.assert_array_equal(rows[:, 1], np.repeat(np.arange(count), 70_000 * np.arange(count)))
     np.testing.assert_array_equal(bools, [other % 2 == 0 for other in range(count)])
 

@@ -114,7 +114,7 @@ class ScalingRules:
         if meaning(node.op).asks in _SIZES:
             return self._sizes(node, inputs)
         if shape is None or None in shape:
-            return self._rows(node, inputs, index)
+            return self._without_rows(node, inputs) or self._rows(node, inputs, index)
         if ROWLIKE & set(inputs):
             return self._reduced(node, inputs, index)
         if BatchScaling.SHAPE in inputs:
@@ -138,6 +138,17 @@ class ScalingRules:
         """How many terms of an addition are zeros, with which running sums start."""
         terms = (constant_value(self.nodes[node_of(tensor)]) for tensor in data_inputs(node))
         return sum(term is not None and term.shape == () and not term for term in terms)
+
+    @staticmethod
+    def _without_rows(node: Any, inputs: list[BatchScaling]) -> BatchScaling | None:
+        """The scaling of a tensor of unknown length that is made of what has no batch dim: its length is not the batch.
+
+        As of the parts of a table's gradient, of rows that are the same whatever the batch; None if it may have one.
+        """
+        if not set(inputs) - _INVARIANT:
+            return BatchScaling.SAME
+        is_linear = meaning(node.op).linearity is Linearity.FIRST and inputs[0] in _LINEAR - {BatchScaling.COUNT}
+        return inputs[0] if is_linear and not set(inputs[1:]) - _INVARIANT else None
 
     def _rows(self, node: Any, inputs: list[BatchScaling], index: int) -> BatchScaling:
         """The scaling of a tensor with a batch dim: in a backward pass, that of its inputs."""

@@ -53,7 +53,7 @@ _LISTS = """
     TensorArrayV3 TensorArrayReadV3 TensorArrayWriteV3
 """
 _DATA = """
-    InvertPermutation Where Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 DynamicPartition Range LinSpace ListDiff
+    InvertPermutation Where Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Range LinSpace ListDiff
     CTCLoss CTCLossV2 CTCGreedyDecoder ComputeAccidentalHits EditDistance NonMaxSuppressionV3 NonMaxSuppressionV5
     SpaceToBatchND BatchToSpaceND     Conv FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 MaxPoolGradGrad
     MaxPoolGradV2 ResizeBilinearGrad ResizeNearestNeighborGrad ResizeBicubicGrad CropAndResizeGradImage

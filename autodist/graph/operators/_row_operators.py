@@ -145,6 +145,7 @@ OPERATORS = (
     Operator("ResourceGatherNd", Kind.LOOKUP, lookup=_BY_COORDINATES, handle=Handle.READS),
     Operator("OneHot", Kind.MOVING, _one_hot, picks=True),
     Operator("CropAndResize", Kind.LOOKUP, _boxes),
+    Operator("DynamicPartition", Kind.OTHER, linearity=Linearity.FIRST),
     *(
         Operator(
             name, Kind.SCATTER, segments, linearity=Linearity.FIRST if name.endswith("Sum") else None, reducer=reducer

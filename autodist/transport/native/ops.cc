@@ -259,16 +259,23 @@ void all_gather(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneC
   if (shape.empty()) return running->fail("a scalar can't be gathered");
   size_t row = running->element(0);  // bytes
   for (size_t k = 1; k < shape.size(); ++k) row *= static_cast<size_t>(shape[k]);
-  if (row == 0) return running->fail("rows without elements can't be gathered");
+  // Rows without elements, such as those of examples that no replica has, are only counted: a byte stands for each.
+  const bool are_counted = row == 0;
+  const auto bytes = std::make_shared<std::vector<char>>(are_counted ? static_cast<size_t>(shape[0]) : 0);
+  const auto arriving = std::make_shared<std::vector<char>>();
+  if (are_counted) row = 1;
   Call call;
   call.kind = Call::Kind::kGather;
-  call.input = running->input();
-  call.size = running->size();
-  call.gather = [running, shape, row](const std::vector<size_t>& sizes) mutable -> char* {
+  call.input = are_counted ? bytes->data() : running->input();
+  call.size = are_counted ? bytes->size() : running->size();
+  call.gather = [running, shape, row, are_counted, bytes, arriving](const std::vector<size_t>& sizes) mutable -> char* {
     if (std::any_of(sizes.begin(), sizes.end(), [row](size_t size) { return size % row != 0; })) return nullptr;
     const size_t total = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
     shape[0] = static_cast<int64_t>(total / row);
-    return running->allocate(0, shape, total);
+    char* const output = running->allocate(0, shape, are_counted ? 0 : total);
+    if (!output || !are_counted) return output;
+    arriving->resize(total + 1);
+    return arriving->data();
   };
   start(kernel, running, std::move(call));
 }
@@ -454,7 +461,7 @@ bool add_all() {
 extern "C" {
 
 // Changes with every change of what Python asks of this library, in autodist/transport/_library.py as well.
-__attribute__((visibility("default"))) int autodist_version() { return 2; }
+__attribute__((visibility("default"))) int autodist_version() { return 3; }
 
 // Makes the operations known to TensorFlow, which must be loaded. Whether that was possible.
 __attribute__((visibility("default"))) int autodist_register() {
