@@ -25,7 +25,7 @@ PACKAGE = ROOT / "autodist"
 
 # Imports point one way. What stands on the right may be imported by what stands on the left.
 _BASE = {"errors", "installation", "chatter", "user_code", "error_text", "wording"}
-_BASE |= {"after_import", "fitting_names", "garbage", "tcp_table"}
+_BASE |= {"after_import", "fitting_names", "garbage", "tcp_table", "congestion"}
 _COST = _BASE | {"registry", "graph", "cost"}
 _CARRIERS = _COST | {"transport", "carriers"}
 _STRATEGIES = _CARRIERS | {"documents", "compressors", "resource_spec", "strategies"}
@@ -44,6 +44,7 @@ MAY_IMPORT = {
     "fitting_names": set(),
     "garbage": set(),
     "tcp_table": set(),
+    "congestion": set(),
     "transport": _BASE,
     "graph": _BASE | {"registry"},
     "resource_spec": _BASE | {"documents"},

@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from autodist.congestion import suit
 from autodist.errors import LaunchError
 from autodist.transport._callers import answered
-from autodist.transport._congestion import suit
 from autodist.transport._peer_handshake import (
     NONCE_BYTES,
     OPENING,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autodist.transport._congestion import rules_for, suit
+from autodist.congestion import rules_for, suit
 from tests.transport.test_sockets import closing, connect_all
 
 SYSTEM = Path("/proc/sys/net/ipv4")
@@ -61,7 +61,7 @@ def test_long_connections_keep_their_rule(rule, round_trip_us, wanted):
 PACED = """
 import encodings.idna, os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from autodist.transport._congestion import suit
+from autodist.congestion import suit
 if os.geteuid() == 0:
     os.setuid(65534)
 with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -24,7 +24,7 @@ mark: any shell can quote it."""
 _FILES = ("_processes", "_settings")
 _FOLDERS = ("protocol", "holder", "machine")
 """The packages that are sent; their modules import the standard library and each other only."""
-_SHARED = ("tcp_table",)
+_SHARED = ("congestion", "tcp_table")
 """Modules of AutoDist that are sent as well: they import the standard library only."""
 
 _FIRST = """

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autodist.agent.machine._ports import bound
+from autodist.congestion import suit
 
 __all__ = ["bandwidth", "burst", "latency", "listen", "reach"]
 
@@ -94,6 +95,7 @@ def bandwidth(address: str, port: int, token: str, warm_up_s: float, measure_s: 
         OSError: The connection can't be made, or breaks.
     """
     with _connected(address, port, token, _SINK, _IDLE_S) as end:
+        suit(end)  # as workers' connections do: BBR takes a machine with other work for a slow link
         end.sendall(_WINDOW.pack(warm_up_s, measure_s))
         return 8e-9 * _flooded(end, warm_up_s + measure_s)
 

@@ -1,10 +1,12 @@
-"""By which rule connections between workers find out how fast they may send."""
+"""By which rule connections between workers find out how fast they may send. Agents take this file along."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import sys
+
+__all__ = ["rules_for", "suit"]
 
 _PACED = b"bbr"
 _SHORT_US = 5_000
