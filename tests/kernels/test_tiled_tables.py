@@ -186,3 +186,27 @@ def test_replicas_have_parts_of_the_columns_of_a_table_whose_gradient_is_rows(ki
     [value] = ran.variables.values()
     np.testing.assert_allclose(value, after, rtol=1e-12, atol=1e-12)
     assert np.abs(after - before).max() > 1e-3
+
+
+@pytest.mark.parametrize("sizes", [[4, 4], [3, 2, 3]], ids=str)
+def test_a_gradient_of_unknown_length_is_as_long_as_what_it_is_added_to(sizes):
+    """Of a window of columns whose place comes from the batch: TensorFlow does not know how far it is padded."""
+    numbers = np.random.default_rng(0)
+    start = numbers.normal(size=(12, 3000)).astype("float32")  # large beside the batch: products of parts travel
+    big = tf.Variable(start, name="big")
+
+    def step(x, at):
+        with tf.GradientTape() as tape:
+            window = tf.slice(big, [0, at[0]], [12, 5])
+            loss = tf.reduce_mean((x @ window) ** 2) + tf.reduce_mean((x @ big) ** 2)
+        big.assign_sub(0.1 * tape.gradient(loss, big))
+        return loss
+
+    data = [[numbers.normal(size=(8, 12)).astype("float32"), np.full(8, at, np.int32)] for at in (3, 20)]
+    losses, before, [after] = of_one_device(step, [big], data)
+
+    ran = single.run(step, data, sizes, strategy="Tiled(dims=('big=1',))")
+
+    np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-5)
+    np.testing.assert_allclose(ran.variables["big"], after, rtol=1e-5, atol=1e-6)
+    assert np.abs(after - before[0]).max() > 1e-2

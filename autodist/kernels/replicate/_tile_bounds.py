@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from autodist.graph import tensor_shape
+from autodist.errors import StrategyError
+from autodist.graph import data_inputs, node_of, normalize, tensor_shape
 from autodist.graph.layouts import Tile, bounds_of_part
+from autodist.graph.operators import meaning
 from autodist.kernels.replicate._shared_step import SharedStep
 
 
@@ -25,8 +27,24 @@ class TileBounds:
         length = (self._plan.shapes.cases[0].shape(tensor) or ())[tile.dim]
         if length is None:  # the program has said it while it was traced
             length = (tensor_shape(self._nodes, tensor) or ())[tile.dim]
-        assert length is not None
+        if length is None:
+            length = self._beside(tensor, tile.dim)
+        if length is None:
+            name = node_of(tensor)
+            raise StrategyError(
+                f"parts of `{name}` are needed along dim {tile.dim}, and nothing says how long that is",
+                hint="say it where it is made, by `tf.ensure_shape`, or keep variables whole, as by "
+                "`Tiled(dims=('NAME=whole',))`",
+            )
         return length
+
+    def _beside(self, tensor: str, dim: int) -> int | None:
+        """The length of what is added to a tensor: terms of a sum have one shape, even if one has an unknown length."""
+        terms = (data_inputs(node) for node in self._nodes.values() if meaning(node.op).has_one_shape)
+        beside = {term for found in terms if tensor in map(normalize, found) for term in found}
+        shapes = [self._plan.shapes.cases[0].shape(term) or () for term in sorted(beside)]
+        lengths = [shape[dim] for shape in shapes if len(shape) > dim]
+        return next((length for length in lengths if length is not None), None)
 
     def of(self, tensor: str, tile: Tile, replica: int) -> tuple[int, int]:
         """Where the part of a local replica begins and ends."""
