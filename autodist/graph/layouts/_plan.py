@@ -150,7 +150,7 @@ class _Planner:
             way = Way((), self.tiled.inputs[node.name][:1])
         elif node.name in self.tiled.reads:
             way = replace(whole_way(node, 1), outputs=(self.tiled.reads[node.name],), takes_own=True)
-        elif node.name in self.analysis.marks or node.name in self.tiled.meetings:
+        elif node.name in self.analysis.marks or node.name in self.tiled.meetings or node.name in self.tiled.own:
             way = whole_way(node, count)
         else:
             way = self._cheapest(node, count)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from autodist.graph._graph_def import data_inputs, node_of
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Gradient, Variable
+from autodist.graph.analysis import StepAnalysis
 from autodist.graph.layouts._base import WHOLE, Tile, Whole
 
 
@@ -37,6 +38,7 @@ class TiledVariables:
         reads: By node that puts the parts of a value together, how the value is cut.
         gradients: By mark, the gradient of a part.
         slices: The nodes that cut the gradients of whole variables.
+        own: The nodes that compute with what belongs to one part: only the worker that has the part has their values.
         inputs: By placeholder of an argument of which replicas get parts, how it is cut; in several ways if they get
             a part of each.
         meetings: Nodes by which groups of replicas make their values those of the whole batch: what is read of them is
@@ -48,6 +50,7 @@ class TiledVariables:
     reads: Mapping[str, Tile] = field(default_factory=lambda: MappingProxyType({}))
     gradients: Mapping[str, OwnGradient] = field(default_factory=lambda: MappingProxyType({}))
     slices: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
     inputs: Mapping[str, tuple[Tile, ...]] = field(default_factory=lambda: MappingProxyType({}))
     meetings: frozenset[str] = frozenset()
 
@@ -84,7 +87,8 @@ class TiledVariables:
         cut = (mark for mark, own in gradients.items() if own.layout != WHOLE)
         slices = frozenset(node_of(nodes[mark].input[0]) for mark in cut)
         examples = max(part.piece.tiled_for or 0 for parts in wholes.values() for part in parts if part.piece)
-        return cls(max(map(len, wholes.values())), examples, reads, gradients, slices)
+        own = _of_one_part(graph.analysis, wholes.values())
+        return cls(max(map(len, wholes.values())), examples, reads, gradients, slices, own)
 
     @classmethod
     def planned(cls, graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> TiledVariables:
@@ -111,6 +115,27 @@ class TiledVariables:
             if mark in analysis.marks
         }
         return cls(parts, examples, reads, gradients)
+
+
+def _of_one_part(analysis: StepAnalysis, wholes: Iterable[Sequence[Variable]]) -> frozenset[str]:
+    """The nodes that compute with the values or the gradient of one part, and with no other one's."""
+    handles = {variable.handle: number for parts in wholes for number, variable in enumerate(parts)}
+    marks = {
+        mark: number
+        for parts in wholes
+        for number, variable in enumerate(parts)
+        for gradient in variable.gradients
+        for mark in gradient.tensors
+    }
+    found: dict[str, int] = {}
+    for name in analysis.order:
+        touched = {handles[handle] for handle in analysis.reads.get(name, ()) if handle in handles}
+        inputs = map(node_of, data_inputs(analysis.nodes[name]))
+        taken = {found[source] for source in inputs if source in found}
+        numbers = {marks[name]} if name in marks else touched | taken
+        if len(numbers) == 1:
+            found[name] = numbers.pop()
+    return frozenset(found.keys() - marks.keys())
 
 
 def _tile_of(parts: Sequence[Variable]) -> Tile:
