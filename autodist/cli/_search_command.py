@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from autodist.launch import Job
     from autodist.tuning import SearchRequest, SearchResult
 
-_SCHEMA_VERSION = 1
 _SECTIONS = {
     "How much": ("trials", "budget", "simulate-only", "proposals"),
     "How a trial goes": ("warm-up", "iterations", "enough", "hopeless", "finalists", "rounds", "trial-timeout"),
@@ -68,7 +67,6 @@ _SECTIONS = {
 
 _REFERENCE = 10
 """After this many trials the first one is measured again."""
-_TOLD_DRIFT = 0.03
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -349,4 +347,5 @@ def _repetition(trial: int, study: int | None, store: Path, again: Callable[[Pat
 
 
 def _kept_in(store: Path, study: int) -> str:
-    return f"the search is kept: `autodist best --study {study} --store {store} --out FILE` writes it elsewhere"
+    best = shlex.join(["autodist", "best", "--study", str(study), "--store", str(store), "--out"])
+    return f"the search is kept: `{best} FILE` writes its best strategy elsewhere"

@@ -40,7 +40,8 @@ class TileBounds:
 
     def _beside(self, tensor: str, dim: int) -> int | None:
         """The length of what is added to a tensor: terms of a sum have one shape, even if one has an unknown length."""
-        terms = (data_inputs(node) for node in self._nodes.values() if meaning(node.op).has_one_shape)
+        kinds = ((node, meaning(node.op)) for node in self._nodes.values())
+        terms = (data_inputs(node) for node, kind in kinds if kind.has_one_shape and not kind.chooses)
         beside = {term for found in terms if tensor in map(normalize, found) for term in found}
         shapes = [self._plan.shapes.cases[0].shape(term) or () for term in sorted(beside)]
         lengths = [shape[dim] for shape in shapes if len(shape) > dim]
