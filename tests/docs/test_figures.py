@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from autodist.cli import _search_command, _simulate_only, _simulator
+from autodist.cli import _found_strategy, _search_command, _simulate_only, _simulator
 from autodist.cli._search_command import search
 from autodist.report.plots import _importance
 from autodist.runtime import _online
@@ -57,7 +57,7 @@ PINNED = {
         (r"`--hopeless ([\d.]+)`", default_of("hopeless")),
         (r"gives up after (\w+), says why", SearchPlan().alike),
         (r"After every (\w+) measurements, in all rounds", _search_command._REFERENCE),
-        (r"reports a drift of (\d+) % or more", 100 * _search_command._TOLD_DRIFT),
+        (r"reports a drift of (\d+) % or more", 100 * _found_strategy._TOLD_DRIFT),
         (r"after (\w+) rounds", _run_off._MOST_ROUNDS),
         (r"together, but at least (\w+)\.", _turns._FEWEST_STEPS),
         (r"AutoDist scores ([\d,]+) strategies \(`--proposals`\)", _simulated_ranking.ScoringBudget().proposals),
