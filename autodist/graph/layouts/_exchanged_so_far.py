@@ -27,6 +27,11 @@ class ExchangedSoFar:
         """Note that a tensor is brought into a layout."""
         self._layouts.setdefault(normalize(tensor), {})[layout] = None
 
+    def add_all(self, pairs: Iterable[tuple[str, Layout]]) -> None:
+        """Note that some tensors are brought into a layout each."""
+        for tensor, layout in pairs:
+            self.add(tensor, layout)
+
     def has(self, tensor: str, layout: Layout) -> bool:
         """Whether a tensor is brought into a layout."""
         return layout in self._layouts.get(normalize(tensor), ())

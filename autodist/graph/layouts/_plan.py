@@ -107,7 +107,7 @@ class _Planner:
         self.primary: dict[str, Way] = {}
         self.layouts: dict[str, Layout] = {}
         self.exchanged = ExchangedSoFar()
-        self.costs = PlanCosts(self.analysis, tiled, self.shapes, self.ways, self.exchanged, batch_size)
+        self.costs = PlanCosts(self.analysis, tiled, self.shapes, self.ways, self.exchanged, batch_size, self._layout)
         self.wanted: dict[str, dict[int, dict[Layout, None]]] = {}
         self.marks: dict[str, Layout] = {}
         self.looked_up = LookedUp()
@@ -160,8 +160,8 @@ class _Planner:
             self.layouts[tensor_name(node.name, k)] = layout
         if not (node.name in self.analysis.marks or node.name in self.tiled.slices or self._is_asked(node)):
             for tensor, to in zip(data_inputs(node), way.inputs, strict=False):
-                if self._layout(tensor) != to:
-                    self.exchanged.add(tensor, to)
+                if (had := self._layout(tensor)) != to:
+                    self.exchanged.add_all(self.costs.sent_for(tensor, had, to))
 
     def _cheapest(self, node: Any, count: int) -> Way:
         tensors = data_inputs(node)
@@ -296,10 +296,12 @@ class _Planner:
         for index, target in others:
             way = None if uses_primary or not primary.is_whole else self._of_rows(node, index, target)
             way = way or (self.parts_before.way(node.name) if target == Partial() else None)
+            tensor, source = tensor_name(node.name, index), primary.outputs[index]
+            if way is None and WHOLE not in wanted[index]:
+                way = self.costs.way_again(tensor, source, target)
             if way is not None:
                 ways[way] = None
                 continue
-            tensor, source = tensor_name(node.name, index), primary.outputs[index]
             exchanges.extend(self._steps(tensor, source, target, wanted[index]))
             uses_primary = True
         if uses_primary or not ways:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -23,6 +23,7 @@ from autodist.graph.layouts._base import (
 from autodist.graph.layouts._batch_plan import lengths_of, neighbours_bytes, size_bytes
 from autodist.graph.layouts._exchanged_so_far import ExchangedSoFar
 from autodist.graph.layouts._gradients_wanted import gradients_wanted
+from autodist.graph.layouts._made_again import MadeAgain
 from autodist.graph.layouts._places import is_covered
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._tiled_variables import TiledVariables
@@ -67,6 +68,7 @@ class PlanCosts:
         ways: The ways of nodes.
         exchanged: The layouts into which tensors are brought in any case; it grows while the plan is made.
         batch_size: The number of examples.
+        layout: How replicas have a tensor.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class PlanCosts:
         ways: Ways,
         exchanged: ExchangedSoFar,
         batch_size: int,
+        layout: Callable[[str], Layout],
     ) -> None:
         self._nodes = analysis.nodes
         self._tiled = tiled
@@ -86,6 +89,8 @@ class PlanCosts:
         self._batch_size = batch_size
         self._wanted = gradients_wanted(analysis, tiled, shapes, ways)
         self._lengths = _Lengths(shapes, batch_size)
+        given = tiled.given.union(analysis.split, analysis.marks)
+        self._made_again = MadeAgain(self._nodes, ways, layout, self._sent, given)
 
     def of(self, node: Any, way: Way, layouts: Sequence[Layout], tensors: Sequence[str]) -> float:
         """Bytes that are sent for a way, plus a small cost of computing.
@@ -117,8 +122,26 @@ class PlanCosts:
             return self.times_sent(tensor, target)
         if isinstance(target, Stretch) and source == Tile(target.dim):
             return self._of_neighbours(tensor, target)
-        parts = max(_FEWEST_REPLICAS, self._tiled.parts) if self.goes_all_to_all(tensor, source, target) else 1
-        return self.bytes(tensor) / parts + LATENCY_BYTES
+        if not self.goes_all_to_all(tensor, source, target):
+            return self.bytes(tensor) + LATENCY_BYTES
+        return min(self._all_to_all(tensor), self._made_again.cost(tensor, target))
+
+    def way_again(self, tensor: str, source: Layout, target: Layout) -> Way | None:
+        """A way in which replicas make their parts of a tensor again; None unless that costs less than to send them."""
+        again = self.goes_all_to_all(tensor, source, target) and self._is_made_again(tensor, target)
+        return self._made_again.way(tensor, target) if again else None
+
+    def sent_for(self, tensor: str, source: Layout, target: Layout) -> Iterable[tuple[str, Layout]]:
+        """What replicas send to bring a tensor into a layout: parts of it, or what they make these of."""
+        if self.way_again(tensor, source, target) is None:
+            return ((tensor, target),)
+        return ((tensor, target), *(self._made_again.sent(tensor, target) or ()))
+
+    def _is_made_again(self, tensor: str, target: Layout) -> bool:
+        return self._made_again.cost(tensor, target) < self._all_to_all(tensor)
+
+    def _all_to_all(self, tensor: str) -> float:
+        return self.bytes(tensor) / max(_FEWEST_REPLICAS, self._tiled.parts) + LATENCY_BYTES
 
     def goes_all_to_all(self, tensor: str, source: Layout, target: Layout) -> bool:
         """Whether replicas send each other what they lack of a tensor's parts along another dim.

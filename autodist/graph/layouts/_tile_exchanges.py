@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from autodist.garbage import garbage_waits
-from autodist.graph._graph_def import data_inputs, node_of, normalize
+from autodist.graph._graph_def import data_inputs, node_of, normalize, output_shape, split_tensor
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.layouts._base import Tile, Whole
 from autodist.graph.layouts._batch_plan import BatchPlan, NoPlanError
@@ -182,8 +182,19 @@ def _gathering(step: TrainingGraph, plan: BatchPlan) -> Iterator[str]:
     for name in can_be_made_of_others(step):
         (first, *_) = data_inputs(nodes[name])
         layout = plan.layouts.get(normalize(first))
-        if isinstance(layout, Tile) and any(way.inputs[0] != layout for way in plan.ways.get(name, ())):
+        is_gathered = any(way.inputs[0] != layout for way in plan.ways.get(name, ()))
+        if isinstance(layout, Tile) and is_gathered and not _may_be_one(step, plan, first):
             yield name
+
+
+def _may_be_one(step: TrainingGraph, plan: BatchPlan, tensor: str) -> bool:
+    """Whether a last dim that the graph leaves open may have length 1; see `cross_entropy`."""
+    name, index = split_tensor(tensor)
+    lengths = (
+        (output_shape(step.analysis.nodes[name], index) or (None,))[-1],
+        (plan.shapes.shape(tensor) or (None,))[-1],
+    )
+    return lengths[0] is None and lengths[1] in (None, 1)
 
 
 def _without_updates(graph: TrainingGraph) -> TrainingGraph:

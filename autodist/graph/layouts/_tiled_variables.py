@@ -54,6 +54,11 @@ class TiledVariables:
     inputs: Mapping[str, tuple[Tile, ...]] = field(default_factory=lambda: MappingProxyType({}))
     meetings: frozenset[str] = frozenset()
 
+    @property
+    def given(self) -> frozenset[str]:
+        """The nodes whose ways are not free."""
+        return self.own | self.slices | self.meetings | self.reads.keys() | self.inputs.keys()
+
     def in_groups(self, groups: int, meetings: Iterable[str]) -> TiledVariables:
         """The same for a group of replicas, which has its part of the examples and joins the others at these nodes."""
         return replace(self, examples=self.examples // groups, meetings=frozenset(meetings))

@@ -116,12 +116,28 @@ class Ways:
             multiples = ((name, meaning.sizes[name]) for name, how in meaning.reduced.items() if how is Reducer.SUM)
             found = tuple(Along(name, size.times, 1) for name, size in multiples if isinstance(size, Multiple))
         elif isinstance(layout, Tile):
-            along = meaning.along_tiles(meaning.outputs[index], layout, self._parts, repeats=self._repeats)
-            found = () if along is None or along.index not in meaning.masked else (along,)
+            return self.of_part(node, index, layout, masked=True)
         else:
             return None
         ways = (way for along in found for way in self._along(node, meaning, along))
         return next((way for way in ways if way.outputs[index] == layout), None)
+
+    def of_part(self, node: Any, index: int, tile: Tile, *, masked: bool = False) -> Way | None:
+        """A way that makes a part of an output, whatever that takes; None if there is none.
+
+        Args:
+            node: The node.
+            index: The number of the output.
+            tile: The dim of which it is a part.
+            masked: Whether the part must be one of rows that an input names by number.
+        """
+        meaning = self.meaning(node)
+        if meaning is None:
+            return None
+        along = meaning.along_tiles(meaning.outputs[index], tile, self._parts, repeats=self._repeats)
+        if along is None or (masked and along.index not in meaning.masked):
+            return None
+        return next((way for way in self._along(node, meaning, along) if way.outputs[index] == tile), None)
 
     def can_be_own(self, tensor: str) -> bool:
         """Whether each replica can have a list of its own in place of this one, because the list is still empty."""

@@ -134,7 +134,8 @@ def sparse_cross_entropy(making: Making) -> tuple[str, ...] | None:
     own = making.reduced("Sum", "own", picked, both, dtype, 1, keeps=False)
     log = making.add("Squeeze", "log_of_sum", [_log(making, total)], (rows,), T=dtype, squeeze_dims=[1])
     loss = making.add("Sub", "", [log, own], (rows,), T=dtype)
-    return loss, _back(making, powers, total, making.add("Cast", "one_hot", [is_label], both, SrcT="bool", DstT=dtype))
+    shares = making.add("Cast", "one_hot", [is_label], both, SrcT="bool", DstT=dtype)
+    return loss, _back(making, powers, total, shares, both)
 
 
 def _beside(making: Making, below: str, row: str) -> str:
@@ -149,21 +150,29 @@ def _beside(making: Making, below: str, row: str) -> str:
 
 
 def cross_entropy(making: Making) -> tuple[str, ...] | None:
-    """``SoftmaxCrossEntropyWithLogits``, if there is a share of each class for each row."""
-    if not _is_known(making, 2) or making.shapes[0] != making.shapes[1] or making.shapes[0][1] is None:
+    """``SoftmaxCrossEntropyWithLogits``, if there is a share of each class for each row.
+
+    Where the graph leaves open how many classes there are, the caller has to know that there is more than one: else
+    logits of one class would be repeated for those of the labels.
+    """
+    if not _is_known(making, 2):
         return None
-    both, dtype, shares = making.shapes[0], making.dtypes[0], making.inputs[1]
+    (rows, classes), others = making.shapes[0], making.shapes[1]
+    pairs = zip((rows, classes), others, strict=True)
+    if classes == 1 or any(None not in (size, other) and size != other for size, other in pairs):
+        return None
+    both, dtype, shares = (rows if rows == others[0] else None, classes), making.dtypes[0], making.inputs[1]
     below, powers, total = making.exponentials()
     lack = making.add("Sub", "lack", [_log(making, total), below], both, T=dtype)
     terms = making.add("MulNoNan", "terms", [lack, shares], both, T=dtype)
     loss = making.reduced("Sum", "", terms, both, dtype, 1, keeps=False)
-    return loss, _back(making, powers, total, shares)
+    return loss, _back(making, powers, total, shares, both)
 
 
-def _back(making: Making, powers: str, total: str, shares: str) -> str:
+def _back(making: Making, powers: str, total: str, shares: str, shape: Shape) -> str:
     """The gradient by the logits."""
-    shape, dtype = making.shapes[0], making.dtypes[0]
-    found = making.add("RealDiv", "softmax", [powers, total], shape, T=dtype)
+    dtype = making.dtypes[0]
+    found = making.add("RealDiv", "softmax", [powers, total], making.shapes[0], T=dtype)
     return making.add("Sub", "back", [found, shares], shape, T=dtype)
 
 

@@ -106,8 +106,12 @@ def _scattered(signature: Signature) -> Expression | None:
     )
 
 
+_COUNTED = frozenset({3, 9})
+"""int32 and int64: bytes can't be counted from any row, 3 - 200 is 59 there."""
+
+
 def _one_hot(signature: Signature) -> Expression | None:
-    """A new dim; cut along it, the numbers would have to be shifted."""
+    """A new dim; a part of it counts the numbers from where it begins, and those of other parts are none of its own."""
     at, result = signature.inputs[0], signature.outputs[0]
     if at is None or result is None:
         return None
@@ -115,7 +119,9 @@ def _one_hot(signature: Signature) -> Expression | None:
     names = [f"d{d}" for d in range(len(result))]
     taken = Access.by(*(name for d, name in enumerate(names) if d != place))
     sizes: dict[str, Size] = dict(zip(names, result, strict=True))
-    return Expression(sizes, (Access.by(*names),), (taken, WHOLE, WHOLE, WHOLE), {}, frozenset({names[place]}))
+    inputs = (taken, Lengths((Affine.of(names[place]),), is_scalar=True), WHOLE, WHOLE)
+    masked = {names[place]: 0} if signature.attributes["TI"].type in _COUNTED else {}
+    return Expression(sizes, (Access.by(*names),), inputs, {}, frozenset({names[place]}), masked)
 
 
 def _boxes(signature: Signature) -> Expression | None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from autodist.graph import data_inputs, tensor_dtype
-from autodist.graph.layouts import Partial, Way, bounds_of_part
+from autodist.graph.layouts import Partial, Tile, Way, bounds_of_part
+from autodist.graph.operators import Kind, is_kind
 from autodist.kernels.replicate._shared_step import AddsToStep, SharedStep
 
 _NONE = -1
-"""A number that names no row, where rows are put together."""
+"""A number that names no row, where rows are put together or made."""
 
 
 class MaskedRows(AddsToStep):
     """Adds the nodes that make numbers of rows those of a replica's part.
 
-    As on one device, a row number that is in no part is an error.
+    As on one device, a row number that is in no part is an error, but for a ``OneHot``, whose row has no one then.
 
     Args:
         step: The step.
@@ -35,24 +36,36 @@ class MaskedRows(AddsToStep):
             replica: Which local replica.
         """
         assert way.masks is not None
-        is_lookup, tensors = way.outputs == (Partial(),), data_inputs(node)
-        (rows, *_) = self._plan.shapes.shape(tensors[0] if is_lookup else node.name) or ()
+        rows, tensor = self._all_rows(node, way), data_inputs(node)[way.masks]
+        dtype, name = tensor_dtype(self._nodes, tensor), f"replica_{replica}/{node.name}/masked"
+        device, is_lookup = self._layout.replica_device(replica), way.outputs == (Partial(),)
+        bounds = bounds_of_part(rows, self._plan.tiled.parts, self._layout.first_replica + replica)
+        if is_kind(node.op, Kind.LOOKUP, Kind.SCATTER):
+            given = self._known(name, given, rows, dtype, device, may_lack=not is_lookup)
+        local, own = self._counted(name, given, dtype, bounds, device)
+        self._own[f"replica_{replica}/{node.name}"] = own
+        instead = self._out.constant(f"{name}/none", 0 if is_lookup else _NONE, dtype)
+        return self._out.add("SelectV2", name, [own, local, instead], T=dtype, device=device)
+
+    def _all_rows(self, node: Any, way: Way) -> int:
+        """How many rows all parts have together: of a table, or of what is put together or made."""
+        (made,) = way.outputs
+        tensor, dim = (node.name, made.dim) if isinstance(made, Tile) else (data_inputs(node)[0], 0)
+        rows = (self._plan.shapes.shape(tensor) or ())[dim]
         assert isinstance(rows, int)
-        dtype, name = tensor_dtype(self._nodes, tensors[way.masks]), f"replica_{replica}/{node.name}/masked"
-        device = self._layout.replica_device(replica)
-        begin, end = bounds_of_part(rows, self._plan.tiled.parts, self._layout.first_replica + replica)
+        return rows
+
+    def _counted(self, name: str, given: str, dtype: str, bounds: tuple[int, int], device: str) -> tuple[str, str]:
+        """The numbers as they are counted in a part of the rows, and which of them are in it."""
+        begin, end = bounds
         kinds = {"T": dtype, "device": device}
-        known = self._known(name, given, rows, dtype, device, may_lack=not is_lookup)
         first = self._out.constant(f"{name}/first", begin, dtype)
-        local = self._out.add("Sub", f"{name}/local", [known, first], **kinds)
+        local = self._out.add("Sub", f"{name}/local", [given, first], **kinds)
         ends = (("zero", 0), ("end", end - begin))
         zero, past = (self._out.constant(f"{name}/{what}", at, dtype) for what, at in ends)
         above = self._out.add("GreaterEqual", f"{name}/above", [local, zero], **kinds)
         below = self._out.add("Less", f"{name}/below", [local, past], **kinds)
-        own = self._out.add("LogicalAnd", f"{name}/own", [above, below], device=device)
-        self._own[f"replica_{replica}/{node.name}"] = own
-        instead = zero if is_lookup else self._out.constant(f"{name}/none", _NONE, dtype)
-        return self._out.add("SelectV2", name, [own, local, instead], **kinds)
+        return local, self._out.add("LogicalAnd", f"{name}/own", [above, below], device=device)
 
     def _known(self, name: str, given: str, rows: int, dtype: str, device: str, *, may_lack: bool) -> str:
         """The numbers, after TensorFlow has checked that such rows exist; below 0 they may mean none."""
