@@ -34,7 +34,11 @@ def smoothed(x):
 CASES = {
     "a table": (rows, lambda x: tf.one_hot(x, WORDS, dtype=tf.float64), np.int32),
     "long numbers": (rows, lambda x: tf.one_hot(x, WORDS, dtype=tf.float64), np.int64),
-    "other values": (rows, lambda x: tf.one_hot(x, WORDS, tf.constant(2.0, tf.float64), tf.constant(0.5, tf.float64)), np.int32),
+    "other values": (
+        rows,
+        lambda x: tf.one_hot(x, WORDS, tf.constant(2.0, tf.float64), tf.constant(0.5, tf.float64)),
+        np.int32,
+    ),
     "another dim": (rows, lambda x: tf.transpose(tf.one_hot(x, WORDS, axis=0, dtype=tf.float64)), np.int32),
     "labels": (labels, lambda x: tf.one_hot(x, WORDS, dtype=tf.float64), np.int32),
     "smoothed labels": (labels, smoothed, np.int32),
