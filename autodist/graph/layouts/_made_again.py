@@ -55,7 +55,7 @@ class MadeAgain:
         return self._ways.by_output(node, index, target)
 
     def sent(self, tensor: str, target: Layout) -> tuple[tuple[str, Layout], ...] | None:
-        """What replicas send to make their parts, each with its layout then; None if they can't make them."""
+        """The tensors that replicas send to make their parts, each with its layout then; None if they can't make them."""
         found = [*self._sent(tensor, target, _DEEPEST)]
         return None if None in found else tuple(pair for pair in found if pair is not None)
 
@@ -65,7 +65,7 @@ class MadeAgain:
         return float("inf") if sent is None else sum(self._cost(one, self._layout(one), to) for one, to in sent)
 
     def _sent(self, tensor: str, target: Layout, depth: int) -> Iterator[tuple[str, Layout] | None]:
-        """What has to be sent; None for what can't be."""
+        """The tensors that have to be sent, and None for each part that can't be made."""
         way = self.way(tensor, target) if depth else None
         if way is None:
             yield None
