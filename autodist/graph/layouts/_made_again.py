@@ -55,9 +55,13 @@ class MadeAgain:
         return self._ways.by_output(node, index, target)
 
     def sent(self, tensor: str, target: Layout) -> tuple[tuple[str, Layout], ...] | None:
-        """The tensors that replicas send to make their parts, each with its layout then; None if they can't make them."""
-        found = [*self._sent(tensor, target, _DEEPEST)]
-        return None if None in found else tuple(pair for pair in found if pair is not None)
+        """The tensors that are sent to make the parts, each with its layout then; None if they can't be made."""
+        found: list[tuple[str, Layout]] = []
+        for pair in self._sent(tensor, target, _DEEPEST):
+            if pair is None:
+                return None
+            found.append(pair)
+        return tuple(found)
 
     def cost(self, tensor: str, target: Layout) -> float:
         """The cost of what replicas send to make their parts; infinite if they can't make them."""

@@ -132,7 +132,7 @@ class PlanCosts:
         return self._made_again.way(tensor, target) if again else None
 
     def sent_for(self, tensor: str, source: Layout, target: Layout) -> Iterable[tuple[str, Layout]]:
-        """The tensors sent to bring one into a layout, each with its own: parts of that one, or what they are made of."""
+        """The tensors sent to bring one into a layout, each with its own: that one, and what its parts are made of."""
         if self.way_again(tensor, source, target) is None:
             return ((tensor, target),)
         return ((tensor, target), *(self._made_again.sent(tensor, target) or ()))
