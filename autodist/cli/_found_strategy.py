@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,13 +25,14 @@ _SCHEMA_VERSION = 1
 _TOLD_DRIFT = 0.03
 
 
-def rows_of(best: Trial, baselines: Iterable[Baseline], bill: Bill) -> list[TrialRow]:
-    """Return a line for the best trial and for each baseline; names of one strategy share a line.
+def rows_of(best: Trial, baselines: Iterable[Baseline], bill: Bill, rivals: Iterable[Trial] = ()) -> list[TrialRow]:
+    """Return a line for the best trial, each baseline and each rival; names of one strategy share a line.
 
     Args:
         best: The fastest trial, or the cheapest.
         baselines: The strategies that users know, as far as they were measured.
         bill: What training costs.
+        rivals: Other trials with which the best was compared.
     """
     known: dict[int | str, TrialRow] = {}
     for baseline in baselines:
@@ -40,7 +42,8 @@ def rows_of(best: Trial, baselines: Iterable[Baseline], bill: Bill) -> list[Tria
         known[key] = replace(row, origin=before + baseline.name)
     same = next((row for row in known.values() if row.number == best.number), None)
     first = replace(row_of(best, bill) if same is None else same, outcome="the best")
-    return [first, *(row for row in known.values() if row is not same)]
+    others = [row_of(trial, bill) for trial in rivals if trial.number not in {best.number, *known}]
+    return [first, *(row for row in known.values() if row is not same), *others]
 
 
 def _row(baseline: Baseline, bill: Bill) -> TrialRow:
@@ -51,12 +54,15 @@ def _row(baseline: Baseline, bill: Bill) -> TrialRow:
     return row_of(baseline.trial, bill)
 
 
-def show_found(found: Sequence[BatchSearch], bill: Bill, saved: Path | None, as_json: bool, command: str) -> None:
+def show_found(
+    found: Sequence[BatchSearch], bill: Bill, store: Path, saved: Path | None, as_json: bool, command: str
+) -> None:
     """Print the result of a search: a table with notes, or JSON.
 
     Args:
         found: The search of each batch size, the fastest first.
         bill: What training costs.
+        store: Where the trials are.
         saved: Where the best strategy is; None if it could not be written.
         as_json: Whether programs read it.
         command: The command that trains with it.
@@ -70,16 +76,21 @@ def show_found(found: Sequence[BatchSearch], bill: Bill, saved: Path | None, as_
     show_batches(found)
     reference = result.fastest_baseline
     reference_s = None if reference is None or reference.trial is None else reference.trial.step_s
-    show_trials(rows_of(result.best, result.baselines, bill), reference_s, unit=bill.unit)
+    rivals = [trial for trial, _ in result.verdict.rivals]
+    show_trials(rows_of(result.best, result.baselines, bill, rivals), reference_s, unit=bill.unit)
     console = output_console()
     console.print(result.verdict.text)
     if result.drift >= _TOLD_DRIFT:
         console.print(f"the machines' speed changed by {result.drift:.0%} meanwhile, by what a reference strategy took")
     took = f"{counted(len(result.trials), 'trial')} in {result.duration_s:.0f} s"
-    console.print(f"{took}, kept as study {result.study} in the store; `autodist trials` lists them")
+    console.print(f"{took}, kept as study {result.study}; `{_listing(store, result.study)}` lists them", soft_wrap=True)
     if saved is not None:
         console.print(f"saved {saved}")
         console.print(f"next: {command}")
+
+
+def _listing(store: Path, study: int) -> str:
+    return shlex.join(["autodist", "trials", "--study", str(study), "--store", str(store)])
 
 
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:

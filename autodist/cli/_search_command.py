@@ -225,6 +225,7 @@ def search(
     offline = OfflineCommand(script, cluster, options, proposals, examples, target, as_json)
     if offline.is_meant(simulate_only):
         return offline.run(_request(options.seed or 0, **settings))
+    check_output(settings["store"], None, "--store")
     _check_resumption(settings["resume"], settings["goes_on"], Path(settings["store"]))
     job = options.job(scripts[0], resolve_spec(cluster))
     run_dir = job.run_dir or new_directory("search")
@@ -241,7 +242,7 @@ def search(
     path = target or run_dir / "best.json"
     bill = bill_for(job.spec, best.result.batch_size, examples)
     with written(path, best.result.best.strategy.to_json(), _kept_in(request.store, best.result.study)) as saved:
-        show_found(found, bill, saved, as_json, next_command(best.script, cluster, path))
+        show_found(found, bill, request.store, saved, as_json, next_command(best.script, cluster, path))
     return 0
 
 

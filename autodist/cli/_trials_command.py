@@ -164,6 +164,8 @@ def open_store(path: str) -> TrialStore:
     """
     from autodist.search import TrialStore
 
+    if Path(path).is_dir():
+        raise UsageError(f"`--store {path}` is a directory, it must be a file")
     if not Path(path).is_file():
         raise UsageError(f"there is no trial store `{path}`", hint="give `--store`, or make one by `autodist search`")
     return TrialStore(path)

@@ -246,7 +246,7 @@ class Auto(StrategyBuilder):
         searcher = LocalSearcher(space, Catalogue.of(space), self.seed)
         known = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
         baselines = {name: fits for name, fits in known.items() if self._over.issuperset(fits.carriers)}
-        baselines |= self._fastest_elsewhere(store, graph, spec)
+        baselines = {**self._fastest_elsewhere(store, graph, spec), **baselines}  # the first name of a strategy is told
         may_tile = self.tiles and self.online == 1  # training continues from one to the next
         if may_tile and not baselines:
             baselines = {name: s for name, s in tiled_to_fit(domain).items() if self._over.issuperset(s.carriers)}
@@ -256,7 +256,7 @@ class Auto(StrategyBuilder):
         source = "; ".join(filter(None, (advice.source, f"profile: {domain.profile.source}", why_not)))
         of = ranking.scored + len(baselines)
         places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}
-        ordered = _by_turns(ranking.ranked, advice.margin)
+        ordered = _by_turns(_unlike(ranking.ranked), advice.margin)
         # A strategy that users know is taken although others are expected to be a little faster.
         near = {
             id(one): f" and within {100 * advice.margin:.0f} % of the fastest,"
@@ -358,6 +358,16 @@ def _floor_s(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> flo
 
 def _name(ranked: Ranked) -> str:
     return f"`{ranked.origin}`" if ranked.is_baseline else f"found, {ranked.strategy.mixture}"
+
+
+def _unlike(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """The strategies, each once; of several that are the same, the first that users know."""
+    known = {one.strategy.id for one in ranked if one.is_baseline}
+    found: dict[str, Ranked] = {}
+    for one in ranked:
+        if one.is_baseline or one.strategy.id not in known:
+            found.setdefault(one.strategy.id, one)
+    return list(found.values())
 
 
 def _by_turns(ranked: Sequence[Ranked], margin: float) -> list[Ranked]:

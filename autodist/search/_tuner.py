@@ -148,7 +148,8 @@ class Tuner:
         while not self._is_over and self._batch():
             pass
         self._measure_in_rounds()
-        if len(self.trials) > before:
+        found = verdict_of(self.trials, self.space.rules)
+        if len(self.trials) > before or found is None or not found.is_confirmed:  # that may have been broken off
             self._run_off()
         return self.best
 

@@ -250,6 +250,7 @@ def test_rules_that_leave_nothing(shell):
         ([TRAIN, "--trial-timeout", "-1"], "the longest time of a trial is -1 s, it must be a number above 0"),
         ([TRAIN, "--trials", "0"], "0 is not in the range x>=1"),
         ([TRAIN, "--epochs", "3"], "options of the script follow `--`"),
+        ([TRAIN, "--store", "."], "`--store .` is a directory, it must be a file"),
     ],
 )
 def test_mistakes_are_told_before_anything_starts(shell, inside, arguments, message):
@@ -269,6 +270,7 @@ def test_stores_that_are_not_there(shell, inside):
         result = inside(command, "--store", "none.db")
         assert result.returncode == 2
         assert "there is no trial store `none.db`" in result.stderr
+    assert "`--store .` is a directory, it must be a file" in inside("trials", "--store", ".").stderr
     (shell.directory / "broken.db").write_text("no database at all, but longer than a header of one hundred bytes" * 9)
     result = inside("trials", "--store", "broken.db")
     assert result.returncode == 1

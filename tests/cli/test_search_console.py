@@ -94,6 +94,9 @@ def test_strategies_that_users_know_under_several_names_share_a_line():
         (1, "PS", ""),
         (None, "AllReduce(h), Parallax(h)", "Horovod is not installed"),
     ]
+    others = [Trial(k, strategies[1], Measurement((0.3,)), "local") for k in (0, 1, 4)]
+    rows = rows_of(trials[0], known, Bill(d, batch_size=64), others)
+    assert [(row.number, row.origin) for row in rows] == [(0, "AllReduce, Parallax"), (1, "PS"), (4, "local")]
 
 
 def test_a_search_says_what_simulators_know_nothing_of(capsys):

@@ -40,6 +40,14 @@ from tests.strategies.examples import graph, variable
 from .auto_stores import ELSEWHERE, GRAPH, HERE, SLOWER, chosen, content, content_of, told
 
 
+def test_what_is_one_strategy_by_two_names_is_tried_once():
+    """Parallax is all-reduce where no gradient is sparse."""
+    here = graph(variable("w", (8, 8)), variable("b", (8,)))
+    candidates = Auto(proposals=500, online=100).candidates(here, HERE)
+    assert len({strategy.id for strategy in candidates}) == len(candidates)
+    assert any("AllReduce" in strategy.builder for strategy in candidates)
+
+
 def test_what_is_tried_online_is_different_and_fits(store):
     candidates = Auto(trials=str(store.path), proposals=500, online=4).candidates(GRAPH, HERE)
     assert len({strategy.id for strategy in candidates}) == 4

@@ -20,6 +20,7 @@ from autodist.search import (
     Verdict,
     difference,
     run_off,
+    verdict_of,
     with_measurement,
 )
 from autodist.simulator import Domain
@@ -229,3 +230,28 @@ def test_a_finalist_that_fails_now_is_as_it_was():
     found = run_off(trials, measure)
     assert [trial.step_s for trial in found] == [3.0, 2.0]
     assert len(found[0].again) == 1, "nobody is left to compare it with"
+
+
+def test_last_measurements_that_were_broken_off_are_made_when_the_search_is_taken_up(space):
+    plan, kept = replace(SMALL, finalists=3), []
+
+    def keep(trial):
+        kept.append(trial)
+        if len(kept) == 16:
+            raise KeyboardInterrupt
+
+    first = tuner(space, Lucky({4: 0.5}), plan=plan, keep=keep)
+    with pytest.raises(KeyboardInterrupt):
+        first.run(baselines(space))
+    assert not verdict_of(first.trials).is_confirmed
+
+    bench = Lucky({})
+    second = tuner(space, bench, plan=plan, trials_so_far=list(first.trials))
+    second.run(baselines(space))
+
+    assert len(second.trials) == 15
+    assert bench.measured
+    assert verdict_of(second.trials).is_confirmed
+    third = tuner(space, again := Lucky({}), plan=plan, trials_so_far=list(second.trials))
+    third.run(baselines(space))
+    assert not again.measured, "what is done is done"

@@ -12,12 +12,13 @@ from autodist.errors import UsageError
 _ANOTHER = "give another file by `--out`"
 
 
-def check_output(out: str | None, suffix: str, option: str = "--out") -> Path | None:
+def check_output(out: str | None, suffix: str | None, option: str = "--out") -> Path | None:
     """Return where an option's file goes; None if it is not given.
 
     Args:
         out: The option's value.
         suffix: What its name must end in: other commands know it by that, and a script is not overwritten by mistake.
+            None for any name.
         option: The option's name.
 
     Raises:
@@ -28,7 +29,7 @@ def check_output(out: str | None, suffix: str, option: str = "--out") -> Path | 
     path = Path(out)
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     mistakes = []
-    if path.suffix != suffix:
+    if suffix is not None and path.suffix != suffix:
         mistakes.append(f"`{option} {out}`: the file's name must end in `{suffix}`")
     if path.is_dir():
         mistakes.append(f"`{option} {out}` is a directory, it must be a file")

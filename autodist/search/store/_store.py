@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
 _VERSION = 5
+_ANOTHER = "give another file, by `--store FILE`"
 _WAIT_S = 10.0
 _SCHEMA = """
 CREATE TABLE graphs (key TEXT PRIMARY KEY, content BLOB NOT NULL);
@@ -358,11 +359,11 @@ class TrialStore:
             ) from error
         except sqlite3.OperationalError as error:
             is_locked = "locked" in str(error)
-            hint = "another search writes into it: end that one, or give another file" if is_locked else None
+            hint = "another search writes into it: end that one, or give another file" if is_locked else _ANOTHER
             raise StoreError(f"the trial store `{self.path}` can't be used: {error}", hint=hint) from error
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
             readable = f"what can be read of it: `sqlite3 {shlex.quote(str(self.path))} .recover`"
-            hint = f"{readable}; meanwhile give another file, by `--store FILE`"
+            hint = f"{readable}; meanwhile {_ANOTHER}"
             raise StoreError(f"the trial store `{self.path}` is damaged: {error}", hint=hint) from error
         except OSError as error:
             raise StoreError(f"the trial store `{self.path}` can't be made: {error.strerror}") from error
