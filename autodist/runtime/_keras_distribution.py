@@ -205,9 +205,14 @@ def _of_other_models(keys: list[str], names: list[str]) -> list[str]:
 def _of_layouts(keys: list[str], names: list[str], idle: Collection[str]) -> Iterator[str]:
     fitting = {name: [key for key in keys if re.fullmatch(key, name)] for name in names}
     known = ", ".join(names[:_MOST_NAMES])
-    for key in keys:
-        if key not in idle and not any(key in found for found in fitting.values()):
-            yield f"its LayoutMap has {key!r}, which is the name of no variable of the step, such as {known}"
+    missing = [key for key in keys if key not in idle and not any(key in found for found in fitting.values())]
+    if missing:
+        what = "is the name" if len(missing) == 1 else "are names"
+        whole = (f".*{key}{end}" for key in missing for end in ("", ".*"))
+        meant = next((key for key in whole if any(re.fullmatch(key, name) for name in names)), None)
+        way_on = "" if meant is None else f"; a key is a pattern of a whole name, such as {meant!r}"
+        keys_text = ", ".join(map(repr, missing))
+        yield f"its LayoutMap has {keys_text}, which {what} of no variable of the step, such as {known}{way_on}"
     for name, found in fitting.items():
         if len(found) > 1 and name not in found:  # a pattern that is the whole name overrides others
             yield f"its LayoutMap has {' and '.join(map(repr, found))} for `{name}`, allowed: one"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist import carriers
-from autodist.errors import GraphError, SimulatorError, StoreError, StrategyError
+from autodist.errors import GraphError, SimulatorError, SpaceEmpty, StoreError, StrategyError
 from autodist.installation import trials_file, version
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import ResourceSpec
@@ -248,11 +248,15 @@ class Auto(StrategyBuilder):
         baselines = {name: fits for name, fits in known.items() if self._over.issuperset(fits.carriers)}
         baselines = {**self._fastest_elsewhere(store, graph, spec), **baselines}  # the first name of a strategy is told
         may_tile = self.tiles and self.online == 1  # training continues from one to the next
+        too_large = ""
         if may_tile and not baselines:
-            baselines = {name: s for name, s in tiled_to_fit(domain).items() if self._over.issuperset(s.carriers)}
-        ranking = rank_offline(
-            searcher, WarySimulator(advice.simulator), ScoringBudget(self._proposals_for(domain)), baselines
-        )
+            tiled_ones, too_large = tiled_to_fit(domain)
+            baselines = {name: s for name, s in tiled_ones.items() if self._over.issuperset(s.carriers)}
+        budget = ScoringBudget(self._proposals_for(domain))
+        try:
+            ranking = rank_offline(searcher, WarySimulator(advice.simulator), budget, baselines)
+        except SpaceEmpty as error:
+            raise SpaceEmpty("; ".join(filter(None, (error.message, too_large))), hint=error.hint) from error
         source = "; ".join(filter(None, (advice.source, f"profile: {domain.profile.source}", why_not)))
         of = ranking.scored + len(baselines)
         places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}

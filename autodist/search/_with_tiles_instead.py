@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autodist.errors import AutoDistError, StrategyError
+from autodist.errors import AutoDistError, SpaceEmpty, StrategyError
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search.tilings import Tiled, tiled_cuts, with_tiles
 from autodist.strategies import AllReduce, Strategy, check, tile_costs
@@ -58,18 +58,19 @@ def with_tiles_instead(
     return min(near, key=lambda strategy: tile_costs(strategy, domain.graph, domain.batch_size).waits)
 
 
-def tiled_to_fit(domain: Domain) -> dict[str, Strategy]:
-    """By name, the strategy that tiles what does not fit into the hosts' memory; none if it does not fit either."""
+def tiled_to_fit(domain: Domain) -> tuple[dict[str, Strategy], str]:
+    """By name, the strategy that tiles what does not fit into the hosts' memory; or none, and why not."""
     if not can_tile_steps(domain):
-        return {}
+        return {}, ""
     by_device = float((domain.memory_bytes / domain.replicas).min()) / 1e9
     builder = Tiled(memory_gb=by_device if np.isfinite(by_device) else None)
     try:
         strategy = builder.build(domain.graph, domain.spec)
         check(strategy, domain.graph, domain.spec)
-    except AutoDistError:  # it does not fit even with tiles, or nothing is known of the step
-        return {}
-    return {} if MemoryFilter(domain).why_not(strategy) else {str(builder): strategy}
+    except AutoDistError as error:  # it does not fit even with tiles, or nothing is known of the step
+        return {}, error.message if isinstance(error, SpaceEmpty) else ""
+    why_not = MemoryFilter(domain).why_not(strategy)
+    return ({}, f"with tiles, {why_not}") if why_not else ({str(builder): strategy}, "")
 
 
 def can_tile_steps(domain: Domain) -> bool:

@@ -92,6 +92,7 @@ def test_all_that_can_not_be_followed_is_said(distributed):
     with pytest.raises(StrategyError) as caught:
         tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
     assert "LayoutMap has 'up/kernel', which is the name of no variable of the step" in caught.value.message
+    assert "; a key is a pattern of a whole name, such as '.*up/kernel'" in caught.value.message
     distributed(layouts_of((1, 4), ("batch", "model"), **{"block/up/.*": ("model",), ".*/kernel": ("model",)}))
     with pytest.raises(
         StrategyError, match=r"has 'block/up/\.\*' and '\.\*/kernel' for `block/up/kernel`, allowed: one"

@@ -277,3 +277,7 @@ def test_weights_are_cut_where_nothing_else_fits(store):
     assert "`Tiled(memory_gb=0.05)`" in found.builder
     with pytest.raises(SpaceEmpty, match="none fits into the hosts' memory"):
         Auto(trials=str(store.path), proposals=500, tiles=False).build(subject, ResourceSpec(hosts))
+    smaller = ResourceSpec(tuple(dataclasses.replace(host, memory_gb=0.01) for host in hosts))
+    message = r"smallest: it needs [\d.]+ GB on .*; no tiling over 4 devices keeps within .*, the least that was found"
+    with pytest.raises(SpaceEmpty, match=message):
+        Auto(trials=str(store.path), proposals=500).build(subject, smaller)
